@@ -31,6 +31,7 @@ from lumijit.nested import NestedArray, new_vector
 from lumijit.runtime.dtypes import BOOL, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import TENSOR, require
+from lumijit.standing import STANDING, note, stands
 
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
@@ -150,9 +151,10 @@ def _general(binary: Binary, is_reversed: bool) -> Operator:
     def operator(self: Any, other: Any) -> Any:
         if not promotion.is_convertible(other):
             return NotImplemented
-        if is_reversed:
-            return combine(binary, other, self)
-        return combine(binary, self, other)
+        result = combine(binary, *((other, self) if is_reversed else (self, other)))
+        if STANDING:
+            note(result, self, other)
+        return result
 
     return operator
 
@@ -229,12 +231,16 @@ def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operato
             return general(self, other)
         r: Holder = new_holder(result)
         r._node = emit2(op, self._node, node)
+        if STANDING:
+            note(r, self, other)
         return r
 
     def backward(self: Holder, other: Any) -> Any:
         if type(other) in numbers:
             r: Holder = new_holder(result)
             r._node = emit2(op, literal(other), self._node)
+            if STANDING:
+                note(r, self, other)
             return r
         return general(self, other)
 
@@ -292,7 +298,8 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
 def in_place(forward: Operator, is_by_entry: bool = True) -> Operator:
     """Change the array itself where the type stays the same.
 
-    While one lane runs as plain Python, arrays are values, as numbers are.
+    While one lane runs as plain Python, arrays are values, as numbers are; so are those
+    that stand for numbers.
     """
 
     def operator(self: Any, other: Any) -> Any:
@@ -300,6 +307,8 @@ def in_place(forward: Operator, is_by_entry: bool = True) -> Operator:
             other = self._beside(other)
         result = forward(self, other)
         if _LANES and trace.state.lane is not None:
+            return result
+        if STANDING and stands(self):
             return result
         if type(result) is type(self):
             self._assign(result)
@@ -313,7 +322,7 @@ def _flat_in_place(cls: type[Any], op: Op, forward: Operator) -> Operator:
     slow = in_place(forward)
 
     def operator(self: Holder, other: Any) -> Any:
-        if type(other) is cls and not _LANES:
+        if type(other) is cls and not _LANES and not STANDING:
             right: Holder = other
             self._node = emit2(op, self._node, right._node)
             return self
@@ -326,6 +335,8 @@ def _unary(op: Op, symbol: str) -> Callable[[Any], Any]:
     def operator(self: Any) -> Any:
         found = apply_flat(op, (self,))
         if found is not None:
+            if STANDING:
+                note(found, self, self)
             return found
         check_accepts(op, self._spec.dtype, f"operator {symbol}")
         return self._map(op)

@@ -175,44 +175,6 @@ def arguments_in(roots: Iterable[Node], inner: Scope) -> set[int]:
     return {id(node) for node in found if node.op is SYMBOLIC}
 
 
-def changing(
-    used: Iterable[int],
-    args: dict[int, Node],
-    outputs: dict[int, Node],
-    leaves: Sequence[Any],
-) -> bool:
-    """Tell whether a turn changes any of some arguments.
-
-    It doesn't if it computes one anew from what it leaves alone, as that began: so is
-    the condition of `while f(x)`, if nothing changes `x`.
-    """
-    before = {id(arg): leaves[k]._node for k, arg in args.items() if outputs[k] is arg}
-    for k in used:
-        if outputs[k] is args[k]:
-            continue
-        if not _is_again(leaves[k]._node, outputs[k], before):
-            return True
-    return False
-
-
-def _is_again(initial: Node, output: Node, before: dict[int, Node]) -> bool:
-    """Tell whether a node is what another was; `before` tells what arguments were."""
-    pairs, seen = [(initial, output)], set()
-    while pairs:
-        old, new = pairs.pop()
-        if old is before.get(id(new), new) or (id(old), id(new)) in seen:
-            continue
-        seen.add((id(old), id(new)))
-        is_alike = old.attr is new.attr or (
-            old.attr.__class__ in (int, float, str) and old.attr == new.attr
-        )
-        is_alike &= (old.op, old.type) == (new.op, new.type)
-        if not (is_alike and 0 < len(old.deps) == len(new.deps)):
-            return False
-        pairs += zip(old.deps, new.deps, strict=True)
-    return True
-
-
 def is_same(a: Node, b: Node) -> bool:
     """Tell whether an array was left alone; the first write may renew a literal."""
     if a.op is LITERAL and b.op is LITERAL:

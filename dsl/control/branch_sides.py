@@ -36,6 +36,7 @@ from lumijit.control.twins import common_twins
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts
 from lumijit.runtime.errors import StateError
+from lumijit.standing import left, like
 from lumijit.syntax.undefined import Undefined
 
 
@@ -76,7 +77,7 @@ class Side:
                 key = id(leaf)
                 node = self.nodes.get(key, leaf._node)
                 if self.versions.get(key) is not node:
-                    value = wrap(type(leaf), node)
+                    value = like(leaf, node)
                 if self.held.nodes.get(key, node) is node:
                     source = leaf
             kept.append(Kept(value, leaf, source))
@@ -354,7 +355,8 @@ class Merge:
         """Enter a blended leaf."""
         holder = self.holders.get(k)
         if holder is None:
-            self.finals[k] = wrap(self.types[k], node)
+            yes, no = self.yes[k].value, self.no[k].value
+            self.finals[k] = left(wrap(self.types[k], node), yes, no)
         else:
             holder._become(node)
             self.finals[k] = holder

@@ -28,6 +28,7 @@ from lumijit.control import refusals
 from lumijit.control.adoption import assignable
 from lumijit.control.blame import assignment, methods_of
 from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
+from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.positions import Position
 from lumijit.control.reachability import WHOLE, Reach, Span
@@ -151,9 +152,11 @@ class Outside:
                 before, after = old.get(key, MISSING), new.get(key, MISSING)
                 if before is after or ignored(place, key):
                     continue
+                default = default_of(place.owner, key, MISSING)
+                before = default if before is MISSING else before
                 is_other = counts_plain and _is_other(before, after)
                 if is_other or self._contents(before) != self._contents(after):
-                    found.append(Change(place, key, kept.get(key, MISSING), after))
+                    found.append(Change(place, key, kept.get(key, default), after))
             if found:
                 place.put_back([change.key for change in found])
                 changes += found

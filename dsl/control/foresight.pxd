@@ -16,3 +16,4 @@ cdef class Knowledge:
     cdef public dict twins
     cdef public set variable
     cdef public object width
+    cdef public set written

@@ -40,6 +40,8 @@ class Findings(NamedTuple):
     indexed: frozenset[int]
     #: The types that Python numbers got.
     numbers: dict[int, type[Any]]
+    #: Literals that the body writes to.
+    written: frozenset[int]
 
     def sizes_for(self, start: Start) -> dict[int, int] | None:
         """Return the sizes to begin with, or None if the run looks otherwise."""
@@ -94,6 +96,8 @@ class Knowledge:
         # Literals that the body leaves alone; and those it turned out to change.
         self.constant: set[int] = set()
         self.variable: set[int] = set()
+        # Those among the indexed ones that are literals which the body writes to.
+        self.written: set[int] = set()
         # Python numbers that became arrays, as they were.
         self.numbers: dict[int, Any] = {}
         # Leaves that are one array at first, of which the body makes several: those of
@@ -118,6 +122,7 @@ class Knowledge:
         self.constant.update(found.constant)
         self.variable.update(found.variable)
         self.indexed.update(found.indexed)
+        self.written.update(found.written)
         for k, cls in found.numbers.items():
             self.promote(k, cls)
 
@@ -138,7 +143,7 @@ class Knowledge:
             self.twins = twins(parts)
         elif self._first is not None:
             self.parts.leaves[:] = self._first
-        for known in (self.indexed, self.constant, self.variable):
+        for known in (self.indexed, self.written, self.constant, self.variable):
             known.clear()
         self.separate.clear()
         self.sizes.clear()
@@ -170,12 +175,13 @@ class Knowledge:
             frozenset(self.variable),
             frozenset(self.indexed),
             {k: type(leaves[k]) for k in self.numbers},
+            frozenset(self.written),
         )
 
     def is_as_foreseen(
         self, args: dict[int, Node], outputs: dict[int, Node], inner: Scope
     ) -> bool:
-        """Tell whether numbers change and variables grow that were expected to.
+        """Tell whether what was expected to change, to grow or to be written does so.
 
         Args:
             args: the arguments of the body.
@@ -187,6 +193,8 @@ class Knowledge:
         numbers = self.foreseen.numbers
         own = [k for k in numbers if k not in self.twins]
         if any(k not in args or outputs[k] is args[k] for k in own):
+            return False
+        if any(id(self.parts.leaves[k]) not in inner.writes for k in self.written):
             return False
         expected = {args[k]: outputs[k] for k in self.foreseen.sizes if k in args}
         return not expected or _grow(expected, inner)

@@ -47,7 +47,7 @@ cdef class Variable(Location):
     pass
 
 
-cdef class Globals(Location):
+cdef class Globals(_Mapping):
     cdef public object names
 
     @cython.locals(before=dict, is_same=bint)

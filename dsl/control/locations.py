@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lumijit.control.defaults import default_of
 from lumijit.undeclared import slots_of
 
 MISSING: Any = object()
@@ -51,6 +52,11 @@ class Location:
     def held(self, key: Any) -> Any:
         """Return what an entry holds."""
         return self.current().get(key, MISSING)
+
+    def read(self, key: Any) -> Any:
+        """Return what a program reads of an entry."""
+        value = self.held(key)
+        return default_of(self.owner, key, MISSING) if value is MISSING else value
 
     def put(self, key: Any, value: Any) -> None:
         """Assign an entry; MISSING removes it."""
@@ -389,14 +395,14 @@ class Variable(Location):
         return str(key)
 
 
-class Globals(Location):
+class Globals(_Mapping):
     """Some variables of a module."""
 
     __slots__ = ("names",)
 
     def __init__(self, owner: dict[str, Any], names: tuple[str, ...]) -> None:
-        self.names = names
-        super().__init__(owner, None)
+        self.names, self.space = names, owner
+        Location.__init__(self, owner, None)
 
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
@@ -410,13 +416,6 @@ class Globals(Location):
         for name, held in before.items():
             is_same = is_same and owner.get(name, MISSING) is held
         return is_same
-
-    def put(self, key: Any, value: Any) -> None:
-        """Assign or remove an entry."""
-        if value is MISSING:
-            del self.owner[key]
-        else:
-            self.owner[key] = value
 
     def path(self, key: Any) -> str:
         """Return the name of the variable."""

@@ -17,6 +17,7 @@ from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import memory, reductions, writes
 from lumijit.control.state import is_array, node_of
 from lumijit.runtime.errors import SizeError
+from lumijit.standing import like
 
 
 class ActiveElements:
@@ -40,7 +41,7 @@ class ActiveElements:
         self.refused: Node | None = None
         for k, value in enumerate(self.values):
             if is_array(value) and value._node.size == self.lanes:
-                self.full[k] = wrap(type(value), value._node)
+                self.full[k] = like(value, value._node)
 
     @property
     def is_smaller(self) -> bool:
@@ -64,7 +65,7 @@ class ActiveElements:
         for k in self.full:
             value = self.values[k]
             node = vertices.standing_for(value._node, partial(entries, positions=keep))
-            self.values[k] = wrap(type(value), node)
+            self.values[k] = like(value, node)
         evaluate([self.index, self.active, *(self.values[k]._node for k in self.full)])
         self.nodes = [node_of(value) for value in self.values]
         return True
@@ -137,7 +138,7 @@ class ActiveElements:
                 self.full[k] = self._full_size(type(value), given, before)
                 if value is given:
                     value._go_back(before)
-                self.values[k], self.nodes[k] = wrap(type(value), node), node
+                self.values[k], self.nodes[k] = like(value, node), node
             self.changed.add(k)
 
     def _full_size(self, cls: type[Any], given: Any, before: Node | None) -> Any:

@@ -51,6 +51,7 @@ from lumijit.instance_registry import opaque
 from lumijit.pytree import Parts
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import SizeError, StateError
+from lumijit.standing import are_numbers, like, settle, stand
 from lumijit.syntax.undefined import Undefined
 
 #: A body may change what the condition depends on after some iterations, by means of
@@ -105,6 +106,7 @@ class EvaluatedLoop:
             is_compressed &= active.size > 1
             run = self._run_compressed if is_compressed else self._run_masked
             final = run(state, active)
+        settle(Parts(final).leaves)
         return final
 
     def _undone_on_error(self, state: State) -> writes.watched:
@@ -310,9 +312,10 @@ class EvaluatedLoop:
         if is_plain and same_object(before, value):
             return before
         if node is not None:
-            value = wrap(type(value), node)
+            value = like(value, node)
             if node is node_of(before):
                 return value
+        is_number = are_numbers(before, value)
         if is_plain or type(value) is not type(before):
             cls = common_type(before, value, self.mask_type)
             if cls is None:
@@ -326,7 +329,8 @@ class EvaluatedLoop:
         blended = trace.select(active, value._node, before._node)
         if blended is not value._node:
             self.returned[id(blended)] = value._node
-        return wrap(type(value), blended)
+        merged = wrap(type(value), blended)
+        return stand(merged) if is_number else merged
 
 
 def _sources(

@@ -21,11 +21,11 @@ from lumijit.control.aliases import (
     Carried,
     arguments_in,
     besides,
-    changing,
     is_same,
     shape_of,
 )
 from lumijit.control.foresight import Knowledge
+from lumijit.control.progress import check_progress
 from lumijit.control.state import (
     NUMBERS,
     State,
@@ -41,7 +41,6 @@ from lumijit.control.state import (
     is_late,
     loose,
     name_at,
-    never_ends,
     node_of,
     of_entries,
     same_object,
@@ -55,6 +54,7 @@ from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import LumijitError, StateError
+from lumijit.standing import left, like, stand
 from lumijit.syntax.site import Memory
 
 MAX_TRACES = 16
@@ -116,7 +116,9 @@ class SymbolicLoop(Knowledge):
                 if is_first:
                     raise
                 continue
-            if not (self.stood_in or self.joined):
+            leaves = self.parts.leaves
+            self.written = {k for k in self.indexed if id(leaves[k]) in self.stood_in}
+            if len(self.written) == len(self.stood_in) and not self.joined:
                 self.remember()
             return final
         raise StateError(
@@ -151,7 +153,9 @@ class SymbolicLoop(Knowledge):
                     inner.tables[id(args[k])] = node
                 node = args[k]
                 self.pointers.assume(k, value, node)
-            values.append(wrap(type(value), node))
+            values.append(like(value, node))
+            if k in self.numbers:
+                stand(values[-1])
         return values, args
 
     def _hold(self) -> dict[int, Node]:
@@ -171,6 +175,8 @@ class SymbolicLoop(Knowledge):
 
         What it reads would be the contents before the loop; closing the loop tells.
         """
+        for k in self.written:
+            self._note_literal(self.parts.leaves[k], self.parts.leaves[k]._node)
 
         def restore() -> None:
             for holder, node, _ in self.stood_in.values():
@@ -180,17 +186,22 @@ class SymbolicLoop(Knowledge):
         for holder, _, stand_in in self.stood_in.values():
             holder._rehouse(stand_in)
 
+    def _note_literal(self, holder: Any, node: Node) -> None:
+        if id(holder) not in self.stood_in:
+            self.stood_in[id(holder)] = (holder, node, regions.stand_in(node))
+
     def _writes_literals(self, inner: Scope) -> bool:
         """Tell whether the body writes to literals, and let others stand in for them.
 
         Only once: arrays that the body makes anew are others each time.
         """
-        if self.stood_in:
+        if len(self.stood_in) > len(self.written):
             return False
-        for key, (holder, node) in inner.writes.items():
+        before = len(self.stood_in)
+        for holder, node in inner.writes.values():
             if node.op in (LITERAL, UNDEFINED) and isinstance(holder, ArrayBase):
-                self.stood_in[key] = (holder, node, regions.stand_in(node))
-        return bool(self.stood_in)
+                self._note_literal(holder, node)
+        return len(self.stood_in) > before
 
     def _attempt(self) -> State:
         self._stand_in()
@@ -230,7 +241,7 @@ class SymbolicLoop(Knowledge):
                 ):
                     raise self._indexed_and_changed(k)
             if not inner.writes:
-                self._check_progress(cond_node, args, outputs, inner)
+                check_progress(self.name, self.parts, cond_node, args, outputs, inner)
             sources = (cond_node, *outputs.values(), *inner.effects)
             read = partial(arguments_in, sources, inner)
             is_seen = partial(self._is_seen, shape)
@@ -240,6 +251,7 @@ class SymbolicLoop(Knowledge):
             if wider or self._writes_literals(inner):
                 raise _Retrace
             if not self.is_as_foreseen(args, outputs, inner):
+                self.stood_in.clear()
                 self.begin_anew()
                 raise _Retrace
         nodes = {k: leaves[k]._node for k in args}
@@ -285,7 +297,7 @@ class SymbolicLoop(Knowledge):
             elif k in results and after[k] is given[k]:
                 value._become(results[k])
             elif k in results:
-                value = wrap(type(value), results[k])
+                value = left(wrap(type(value), results[k]), after[k])
             finals.append(value)
         return finals
 
@@ -297,32 +309,6 @@ class SymbolicLoop(Knowledge):
         state = [zeros_like(new) if is_late(old, new) else old for old, new in pairs]
         self.begin_anew(Parts(state, self.labels))
         raise _Retrace
-
-    def _check_progress(
-        self,
-        cond_node: Node,
-        args: dict[int, Node],
-        outputs: dict[int, Node],
-        inner: Scope,
-    ) -> None:
-        """Refuse a loop whose condition no iteration can change."""
-        reason = "is the constant True and doesn't depend on the loop state"
-        if cond_node.op is not LITERAL:
-            leaves = self.parts.leaves
-            used = [k for k, arg in args.items() if arg in cond_node.deps]
-            if changing(used, args, outputs, leaves):
-                return
-            reached = arguments_in([cond_node], inner)
-            used = [k for k, arg in args.items() if id(arg) in reached]
-            if changing(used, args, outputs, leaves) or local.decides(inner, reached):
-                return
-            names = [self.parts.names[k] for k in used if outputs[k] is args[k]]
-            reason = "depends on nothing that the body changes"
-            if names:
-                reason += f" (only on {', '.join(map(repr, names))})"
-        elif not cond_node.attr:
-            return
-        raise never_ends(self.name, reason)
 
     def _note_indexed(
         self, used: memory.IndexedArgument, args: dict[int, Node]

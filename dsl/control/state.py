@@ -262,6 +262,13 @@ def _mend(name: str, before: Any, after: Any) -> str:
         )
     if hasattr(before, "_holders") and type(before) is type(after):
         return f"keep the same object in '{name}' and change its contents."
+    cls = type(before)
+    if cls is type(after) and hasattr(before, "__dict__") and not callable(before):
+        return (
+            f"make {cls.__name__!r} a dataclass, or give it DRJIT_STRUCT, so that its "
+            f"arrays are part of the state; or change the object in '{name}' in place "
+            "of making another one."
+        )
     return (
         f"a Python object can't differ between elements or iterations: use an array "
         f"for '{name}', or change it outside; strict=False lets it change while "

@@ -24,6 +24,10 @@ def _nothing(*_args: Any) -> Any:
     return None
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
 def _no_objects(_value: Any) -> dict[Any, Any]:
     return {}
 
@@ -89,6 +93,7 @@ class Targets:
         is_integer_array: Tells whether a `range` argument counts in integers.
         is_zero_step: Tells whether the step of a `range` is known to be zero; one
             that is an array is looked after under flag Debug.
+        as_number: Has an array stand for a number, and returns it.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
             function that receives it may change in place.
         runs_plain: Tells whether arrays count as numbers, one lane of each.
@@ -124,6 +129,7 @@ class Targets:
     known: Callable[[Any], bool | None] = _nothing
     is_integer_array: Callable[[Any], bool] = _never
     is_zero_step: Callable[[Any], bool] = _never
+    as_number: Callable[[Any], Any] = _same
     is_idle: Callable[[], bool] = _never
     runs_plain: Callable[[], bool] = _never
     plain_range: Callable[..., Any] = range

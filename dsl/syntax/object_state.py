@@ -65,7 +65,7 @@ class Found:
 
     def read(self) -> Any:
         """Return the value."""
-        return self.place.current()[self.key]
+        return self.place.read(self.key)
 
     def write(self, value: Any) -> None:
         """Assign the value."""

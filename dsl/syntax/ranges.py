@@ -39,10 +39,11 @@ def _length(low: Any, high: Any, step: Any) -> Any:
 
 
 def item(start: Any, step: Any, count: Any) -> Any:
-    """Return the item at position `count`."""
+    """Return the item at position `count`, an integer that nothing changes in place."""
     if isinstance(step, int) and step == 1:
-        return count if isinstance(start, int) and start == 0 else start + count
-    return start + count * step
+        is_count = isinstance(start, int) and start == 0
+        return targets.as_number(count if is_count else start + count)
+    return targets.as_number(start + count * step)
 
 
 def make_range(*bounds: Any) -> Any:

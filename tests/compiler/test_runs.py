@@ -485,3 +485,29 @@ def test_rows_of_changing_length() -> None:
         places = k + k // 701 * 3 + k // 333 * 5
         wanted[places] = places.astype(np.uint8)
         np.testing.assert_array_equal(target.numpy(), wanted)
+
+
+@pytest.mark.packets("which instructions read")
+@pytest.mark.parametrize("cls", [llvm.Array2f, llvm.Array3f, llvm.Array4f])
+def test_rows_are_read_once_whichever_component_comes_first(
+    cls: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, _ = entries(5000)
+    start = dr.arange(UInt32, 1000)
+    dr.eval(table, start)
+
+    def total(order: list[int]) -> Any:
+        def body(k: UInt32, found: Float) -> Any:
+            row = dr.gather(cls, table, start + k)
+            for component in order:
+                found = dr.fma(row[component], row[component], found)
+            return k + 1, found
+
+        state = UInt32(0), Float(0)
+        return dr.while_loop(state, lambda k, _: k < 9, body)[1]
+
+    places = list(range(len(cls())))
+    upwards, downwards = (
+        code_of(partial(total, order), capsys) for order in (places, places[::-1])
+    )
+    assert upwards.count("\n") == downwards.count("\n")

@@ -56,7 +56,11 @@ class Gathers:
         if node in self.low.values:
             return
         family = self.families.get(_family(node), [node])
-        near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
+        # All that isn't read yet, whichever component of a row is asked for first.
+        left = {n: _offset(n) for n in family if n not in self.low.values}
+        last = left[node]
+        first = min(place for place in left.values() if 0 <= last - place < MAX_SPAN)
+        near = [n for n, place in left.items() if 0 <= place - first < MAX_SPAN]
         if is_table(node.deps[0]) and not self.b.target.has_masks:
             self._read_table(family)
         elif node in self.runs.late.groups:

@@ -17,6 +17,8 @@ from lumijit.compiler.ir.ops.structural import (
     EVALUATED,
     GATHER,
     LITERAL,
+    LOCAL_READ,
+    LOCAL_WRITE,
     LOOP,
     READS,
     REGIONS,
@@ -40,6 +42,8 @@ MANY_OPERATIONS = 1000
 SHORT_PROGRAM = 80
 # How much may be live for two registers a value if there are 32.
 _MOST_LIVE = 20
+# So many accesses to local memory lane by lane are most of the code.
+_MANY_APART = 6
 # Loops that cost more than this would double the time of the build.
 LEAN_COST = 64
 
@@ -66,6 +70,8 @@ def choose_width(
     lanes = target.lanes_f32
     if count > MANY_OPERATIONS or gathers > 64:
         return lanes
+    if _apart(program, demand, uniform) >= _MANY_APART:
+        return lanes
     if target.has_avx512 and _rows(program, demand) > 1:
         return lanes
     found = [n for n in program.all_nodes() if n.op is LOOP]
@@ -83,6 +89,19 @@ def choose_width(
         return lanes
     shapes = [shape(loop, demand, uniform) for loop in inner]
     return lanes * min(_registers_a_value(s, target) for s in shapes)
+
+
+def _apart(program: Program, demand: Demand, uniform: Collection[Node]) -> int:
+    """Count accesses to local memory that are written out for each lane.
+
+    Many take as long with one register a value, and are built in less time.
+    """
+    return sum(
+        n.op in (LOCAL_READ, LOCAL_WRITE)
+        and n in demand.wanted
+        and operand(n, Role.INDEX) not in uniform
+        for n in program.all_nodes()
+    )
 
 
 def _walks(loop: Node, strided: Collection[Node], demand: Demand) -> bool:

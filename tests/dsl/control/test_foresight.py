@@ -10,6 +10,7 @@ import pytest
 import lumijit as lj
 from lumijit.llvm import Float, Int, UInt
 from lumijit.llvm.ad import Float as TrackedFloat
+from lumijit.runtime.errors import LumijitError
 
 # (A number would be one for each element, as in plain Python.)
 traces: list[None] = []
@@ -221,3 +222,44 @@ def test_a_condition_is_traced_twice() -> None:
     found, traced = count(last, UInt(2, 7))
     assert found.numpy().tolist() == [2, 7]
     assert traced == 2
+
+
+@lj.syntax
+def least(x: Any, found: Any, turns: Any, writes: bool) -> Any:
+    i = UInt(0)
+    last = UInt(0)
+    while i < turns:
+        j = UInt(0)
+        while j < 2:
+            note()
+            if writes:
+                lj.scatter_reduce(lj.ReduceOp.Min, found, x + i + j, (x + j) % 4)
+            else:
+                last = found + i
+            j += 1
+        i += 1
+    return last
+
+
+def test_literals_that_are_written_to_are_remembered() -> None:
+    x = lj.arange(UInt, 9)
+    for _ in range(3):
+        found = lj.full(UInt, 100, 4)
+        _, turns = count(least, x, found, UInt(3), True)
+        assert list(found) == [0, 1, 2, 3]
+    assert turns == 1
+    # It now reads what it wrote to before.
+    last = least(x[:4], lj.full(UInt, 7, 4), UInt(3), False)
+    assert list(last) == [9] * 4
+    with pytest.raises(LumijitError, match="written"):
+        least_and_read(x[:4], lj.full(UInt, 7, 4))
+
+
+@lj.syntax
+def least_and_read(x: Any, found: Any) -> Any:
+    i, total = UInt(0), UInt(0)
+    while i < 2:
+        lj.scatter_reduce(lj.ReduceOp.Min, found, x, x)
+        total += found
+        i += 1
+    return total

@@ -436,3 +436,21 @@ def test_a_condition_is_a_bool_or_a_mask(value: Any, mode: str | None) -> None:
 def test_a_condition_that_is_known(value: Any) -> None:
     assert lj.if_stmt((), value, lambda: 1, lambda: 2) == 2
     assert lj.while_loop((1,), lambda i: value, lambda i: (i + 1,)) == (1,)
+
+
+class Opaque:
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+
+def test_objects_that_are_no_pytrees_say_how_to_become_some() -> None:
+    @lj.syntax
+    def loop(n: Any) -> Any:
+        i, o = UInt(0), Opaque(Float(0))
+        while i < n:
+            o = Opaque(o.x + 1)
+            i += 1
+        return o.x
+
+    with pytest.raises(StateError, match="make 'Opaque' a dataclass, or give it DRJ"):
+        loop(UInt(1, 2))

@@ -315,3 +315,47 @@ class TestControlFlow:
 
         (x,) = dr.while_loop((TensorXf([1, 2]) + 0,), lambda x: x.array < 3, body)
         same(x, [3, 3])
+
+
+def _differences(x: Any) -> Any:
+    d = x[1:] - x[:-1]
+    return d[1:] - d[:-1]
+
+
+#: Programs, and how many kernels they take.
+SLICES_OF_SLICES = {
+    "differences": (_differences, 1),
+    "crop": (lambda x: x[1:-1, 2:][::2, ::-1] * 2, 1),
+    "axes": (lambda x: x[::-1][:, ::-1][1:, :, None], 1),
+    "broadcast": (lambda x: x + 2 * x[:, :1], 1),
+    "several": (lambda x: x - (x[:1] + x[1:2]), 2),
+}
+
+
+class TestSlicesOfSlices:
+    @pytest.mark.packets("how often it is launched")
+    @pytest.mark.parametrize("name", SLICES_OF_SLICES)
+    def test_kernels(self, name: str) -> None:
+        program, count = SLICES_OF_SLICES[name]
+        a = numbers((7, 9))
+        x = TensorXf(a)
+        dr.eval(x)
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+            dr.kernel_history_clear()
+            found = program(x)
+            dr.eval(found)
+            assert len(dr.kernel_history()) == count
+        same(found, program(a))
+
+    @given(data=st.data(), shape=FULL_SHAPES)
+    @settings(max_examples=100, deadline=None)
+    def test_any(self, data: Any, shape: Any) -> None:
+        a = numbers(shape)
+        x: Any = TensorXf(a)
+        for _ in range(3):
+            if not a.ndim:
+                break
+            key = data.draw(subscripts(a.shape))
+            x, a = x[ours(key, dr.llvm)], a[key]
+            x, a = x * 2 + x, a * np.float32(2) + a
+        same(x, a)

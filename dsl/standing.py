@@ -1,0 +1,72 @@
+"""Arrays that stand for Python's numbers, which nothing changes in place.
+
+Numbers that loops change are arrays inside of them. `n += 1` then gives the name, or
+the attribute, an array of its own, as it gives it a number of its own in plain Python:
+who asked for `n` before keeps what it was. What operators make of such arrays and
+numbers stands for a number as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from weakref import ref
+
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
+
+_NUMBERS = (int, float)
+#: The arrays, weakly, by their ids; operators ask whether there are any.
+STANDING: dict[int, Any] = {}
+
+
+def stand(array: Any) -> Any:
+    """Have an array stand for a number, as long as it lives; return it."""
+    key = id(array)
+
+    def forget(reference: Any) -> None:
+        if STANDING.get(key) is reference:
+            del STANDING[key]
+
+    STANDING[key] = ref(array, forget)
+    return array
+
+
+def stands(value: Any) -> bool:
+    """Tell whether an array stands for a number."""
+    found = STANDING.get(id(value))
+    return found is not None and found() is value
+
+
+def are_numbers(*values: Any) -> bool:
+    """Tell whether all of some values are numbers, or stand for some."""
+    return all(issubclass(v.__class__, _NUMBERS) or stands(v) for v in values)
+
+
+def note(result: Any, a: Any, b: Any) -> None:
+    """Have a result of an operator stand for a number if both operands do."""
+    if (stands(a) or stands(b)) and are_numbers(a, b):
+        stand(result)
+
+
+def like(array: Any, node: Node) -> Any:
+    """Return another array of the type, which stands for a number if the first does."""
+    other = wrap(type(array), node)
+    if STANDING and stands(array):
+        stand(other)
+    return other
+
+
+def settle(arrays: Iterable[Any]) -> None:
+    """Let what a construct leaves be ordinary arrays, unless it is inside of others."""
+    if STANDING and trace.is_unconditional():
+        for array in arrays:
+            STANDING.pop(id(array), None)
+
+
+def left(array: Any, *sources: Any) -> Any:
+    """Return what a construct leaves of `sources`; inside of others, it may stand."""
+    if not trace.is_unconditional() and are_numbers(*sources):
+        stand(array)
+    return array

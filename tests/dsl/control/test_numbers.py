@@ -1,0 +1,204 @@
+"""Numbers that loops make arrays of are still changed by nothing in place."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import lumijit as dr
+from lumijit.llvm import Float, UInt
+from lumijit.standing import STANDING
+
+from ..programs.modes import MODES, flags_of
+
+TURNS = (1, 3, 0, 4)
+
+
+@pytest.fixture(params=MODES, autouse=True)
+def flags(request: pytest.FixtureRequest) -> Any:
+    with flags_of(request.param):
+        yield request.param
+
+
+class Plain:
+    def __init__(self, n: Any = 0) -> None:
+        self.n = n
+
+    def post(self) -> Any:
+        before = self.n
+        self.n += 1
+        return before
+
+
+@dataclass
+class Struct:
+    n: Any = 0
+    post = Plain.post
+
+
+class Slots:
+    __slots__ = ("n",)
+    post = Plain.post
+
+    def __init__(self) -> None:
+        self.n = 0
+
+
+class Default:
+    n: Any = 0
+    post = Plain.post
+
+
+class Property:
+    _n: Any = 0
+    post = Plain.post
+
+    @property
+    def n(self) -> Any:
+        return self._n
+
+    @n.setter
+    def n(self, value: Any) -> None:
+        self._n = value
+
+
+def remembered(o: Any) -> Any:
+    old = o.n
+    o.n += 1
+    return old * 10 + o.n
+
+
+def twice(o: Any) -> Any:
+    first = o.post()
+    return first * 10 + o.post()
+
+
+def in_list(o: Any) -> Any:
+    items = [o.n]
+    o.n += 2
+    items.append(o.n)
+    o.n *= 2
+    return items[0] * 100 + items[1] * 10 + o.n
+
+
+def as_variable(o: Any) -> Any:
+    a = b = o.n
+    a += 1
+    o.n = o.n + 1
+    c = o.n
+    o.n += 1
+    return a * 100 + b * 10 + c
+
+
+def in_dict(o: Any) -> Any:
+    entries = {"k": -o.n}
+    entries["k"] += 5
+    o.n += 1
+    return entries["k"] * 10 + o.n
+
+
+BODIES = (remembered, twice, in_list, as_variable, in_dict)
+
+
+def plainly(run: Callable[[int], float]) -> list[float]:
+    return [float(run(n)) for n in TURNS]
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("make", [Plain, Struct, Slots, Default, Property])
+def test_attributes(make: Any, body: Any) -> None:
+    @dr.syntax
+    def loop(o: Any, n: Any, total: Any, k: Any) -> Any:
+        while k < n:
+            if k != 1:
+                total = total * 3 + body(o)
+            k += 1
+        return total + 1000 * o.n
+
+    found = loop(make(), UInt(*TURNS), Float(0), UInt(0))
+    assert list(found) == plainly(lambda n: loop(make(), n, 0, 0))
+    assert not STANDING
+
+
+def test_variables_of_numbers_that_others_hold() -> None:
+    @dr.syntax
+    def loop(n: Any, total: Any) -> Any:
+        i = 0
+        while i < n:
+            o = Plain(i)
+            o.post()
+            items = [i]
+            items[0] += 5
+            i += 1
+            total = total * 10 + i
+        for j in range(n):
+            items = [j]
+            items[0] += 5
+            total = total * 10 + j
+        return total
+
+    assert list(loop(UInt(*TURNS), UInt(0))) == plainly(lambda n: loop(n, 0))
+
+
+def test_a_copy_of_a_counter_in_a_nested_loop() -> None:
+    @dr.syntax
+    def loop(o: Any, n: Any, total: Any, k: Any) -> Any:
+        while k < n:
+            inner = Plain(o.n)
+            j = 0
+            while j < k:
+                inner.post()
+                j += 1
+            total += inner.n * 10
+            o.post()
+            k += 1
+        return total
+
+    o = Plain()
+    found = loop(o, UInt(*TURNS), UInt(0), UInt(0))
+    assert list(found) == plainly(lambda n: loop(Plain(), n, 0, 0))
+    assert list(o.n) == list(TURNS)
+
+
+@pytest.mark.parametrize("make", [Counter, lambda: defaultdict(int)])
+def test_entries_that_begin_as_zeros(make: Any) -> None:
+    @dr.syntax
+    def loop(entries: Any, n: Any, k: Any) -> Any:
+        while k < n:
+            before = entries["a"]
+            entries["a"] += 2
+            entries["b"] += before
+            k += 1
+        return entries["a"] * 100 + entries["b"]
+
+    found = loop(make(), UInt(*TURNS), UInt(0))
+    assert list(found) == plainly(lambda n: loop(make(), n, 0))
+
+
+def test_a_branch_adds_to_what_the_class_has() -> None:
+    @dr.syntax
+    def branch(o: Any, n: Any) -> Any:
+        if n > 1:
+            o.post()
+        return o.n
+
+    assert list(branch(Default(), UInt(*TURNS))) == [0, 1, 0, 1]
+
+
+def test_arrays_are_still_changed_in_place() -> None:
+    @dr.syntax
+    def loop(x: Any, n: Any) -> Any:
+        k = 0
+        while k < n:
+            y = x
+            y += k
+            k += 1
+        return x
+
+    x = UInt(0, 0, 0, 0)
+    assert loop(x, UInt(*TURNS)) is x
+    assert list(x) == [0, 3, 0, 6]
