@@ -4,11 +4,13 @@ A Ctrl-C may come between any two instructions of Python, also at the first one 
 `__exit__` or a `finally`, which then puts nothing back. So what restricts tracing lies
 in context variables (`Variable`), and a construct runs in a copy of the context
 (`apart`): that ends in C, with the construct, whatever ended this. What has to be
-undone besides is known to `apart`, too (`on_error`).
+undone besides is known to `apart`, too: of a part of the construct (`on_error`), or
+until the outermost construct that began later than a thing has ended (`remember`).
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
@@ -132,14 +134,68 @@ class Block(During[T]):
 Blocks = tuple[Block[Any], ...]
 
 
-_undo: Variable[list[Undo] | None] = Variable("undo", None)
+#: Numbers constructs and what they may change, in the order in which they begin.
+serials = itertools.count(1)
+
+
+class _Construct:
+    """A construct that runs: how to undo what it does, and to things made before it."""
+
+    __slots__ = ("before", "began", "undo")
+
+    def __init__(self) -> None:
+        self.began = next(serials)
+        self.undo: list[Undo] = []
+        self.before: dict[int, Undo] = {}
+
+    def unwind(self) -> None:
+        """Undo it all."""
+        undo = self.undo
+        while undo:
+            undo[-1]()
+            undo.pop()
+        for put_back in self.before.values():
+            put_back()
+
+    def end(self, outer: _Construct | None) -> None:
+        """Keep what it has done, unless a construct around it raises."""
+        if outer is not None:
+            for serial, undo in self.before.items():
+                if serial < outer.began:
+                    outer.before.setdefault(serial, undo)
+        self.undo.clear()
+        self.before.clear()
+
+
+_construct: Variable[_Construct | None] = Variable("construct", None)
 
 
 def on_error(undo: Undo) -> None:
     """Have a function called, perhaps twice, if the construct that runs raises."""
-    known = _undo.get()
+    known = _construct.get()
     if known is not None:
-        known.append(undo)
+        known.undo.append(undo)
+
+
+def is_new(serial: int) -> bool:
+    """Tell whether the construct changes something for the first time.
+
+    What it has made itself doesn't count, as nobody has it if the construct raises.
+    """
+    known = _construct.get()
+    return known is not None and serial < known.began and serial not in known.before
+
+
+def remember(serial: int, undo: Undo) -> None:
+    """Have a change undone if the construct that runs raises, or one around it.
+
+    Args:
+        serial: the thing's number (`serials`), which `is_new` to the construct.
+        undo: makes it what it is now; may be called twice.
+    """
+    known = _construct.get()
+    if known is not None:
+        known.before[serial] = undo
 
 
 #: What is called when the outermost construct has ended.
@@ -148,14 +204,14 @@ afterwards: list[Callable[[], object]] = []
 
 def is_apart() -> bool:
     """Tell whether a construct runs."""
-    return _undo.get() is not None
+    return _construct.get() is not None
 
 
 def settle(undo: Undo) -> None:
     """Keep what would have been undone."""
-    known = _undo.get()
+    known = _construct.get()
     if known is not None:
-        known.remove(undo)
+        known.undo.remove(undo)
 
 
 def apart(function: Callable[[], R], *values: tuple[Variable[Any], Any]) -> R:
@@ -168,29 +224,63 @@ def apart(function: Callable[[], R], *values: tuple[Variable[Any], Any]) -> R:
         function: what to call.
         values: variables with what they are to be in there.
     """
-    undo: list[Undo] = []
+    outer, construct = _construct.get(), _Construct()
     context = copy_context()
-    for variable, value in ((_undo, undo), *values):
+    for variable, value in ((_construct, construct), *values):
         context.run(variable.set, value)
     try:
         try:
             result = context.run(function)
-            undo.clear()
+            construct.end(outer)
         finally:
-            _unwind(undo)
+            construct.unwind()
     finally:
         # A Ctrl-C may have cut the first short.
-        _unwind(undo)
+        construct.unwind()
     for other, value in context.items():
         if other not in _own and other.get(_UNSET) is not value:
             other.set(value)
-    if _undo.get() is None:
+    if outer is None:
         for then in afterwards:
             then()
     return result
 
 
-def _unwind(undo: list[Undo]) -> None:
-    while undo:
-        undo[-1]()
-        undo.pop()
+class Attempt:
+    """An attempt to run a construct: what can't be undone waits until it is kept."""
+
+    __slots__ = ("_outer", "_waiting")
+
+    def __init__(self, outer: Attempt | None) -> None:
+        self._outer = outer
+        self._waiting: list[Callable[[], object]] | None = []
+
+    def do(self, action: Callable[[], object]) -> None:
+        """Call a function once it is sure that the attempt counts."""
+        if self._waiting is not None:
+            self._waiting.append(action)
+        else:
+            when_kept(self._outer, action)
+
+    def carry_out(self) -> None:
+        """Do what has waited so far, unless an attempt around this one may fail."""
+        waiting = self._waiting
+        while waiting and self._outer is None:
+            waiting.pop(0)()
+
+    def keep(self) -> None:
+        """Do what has waited, and from now on all at once."""
+        waiting, self._waiting = self._waiting or [], None
+        while waiting:
+            when_kept(self._outer, waiting.pop(0))
+
+
+attempt: Variable[Attempt | None] = Variable("attempt", None)
+
+
+def when_kept(running: Attempt | None, action: Callable[[], object]) -> None:
+    """Call a function, at once or when an attempt is kept."""
+    if running is None:
+        action()
+    else:
+        running.do(action)

@@ -34,7 +34,7 @@ def note_use(argument: Vertex) -> Node:
     found: Node | None = argument.grad
     if found is None:
         found = outermost(argument).grad or trace.literal(argument.type, 0.0)
-        argument.grad = found
+        argument.give(found)
     return found
 
 

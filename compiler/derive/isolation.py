@@ -59,14 +59,23 @@ class Rest:
 class Isolation:
     """A boundary: vertices made before it take gradients, but don't pass them on.
 
-    What has arrived there goes on when the boundary is left.
+    What has arrived there goes on when the boundary is left. Forward mode isn't held
+    back, unless the boundary `is_reached`: up to there, tangents are what they will be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_reached: bool = False) -> None:
+        outer = current.get()
         self.start = vertices.next_serial()
+        self.forward_start: int = 0
+        if is_reached:
+            self.forward_start = self.start
+        elif outer is not None:
+            self.forward_start = outer.forward_start
         self.postponed = Rest()
         # Whether anything outside was given a gradient.
         self.has_given = False
+        # The gradients that have arrived by now, by the vertices' numbers.
+        self.arrived: dict[int, Any] = {}
 
 
 class isolated:
@@ -76,13 +85,14 @@ class isolated:
     clear what the next ones go along.
     """
 
-    def __init__(self, when: bool = True) -> None:
+    def __init__(self, when: bool = True, is_reached: bool = False) -> None:
         self._when = when
+        self._is_reached = is_reached
 
     def __enter__(self) -> Isolation | None:
         if not self._when:
             return None
-        self._isolation = Isolation()
+        self._isolation = Isolation(self._is_reached)
         self._during = isolating(self._isolation)
         self._during.__enter__()
         return self._isolation
@@ -138,6 +148,21 @@ def is_earlier(vertex: Vertex) -> bool:
     return isolation is not None and vertex.serial < isolation.start
 
 
+def note_arrived(vertex: Vertex) -> None:
+    """Note that the gradient of a vertex made before has arrived, not been set."""
+    isolation = current.get()
+    if isolation is not None and vertex.serial in isolation.postponed.behind:
+        isolation.arrived[vertex.serial] = vertex.grad
+
+
+def has_own_gradient(vertex: Vertex) -> bool:
+    """Tell whether a vertex has a gradient that hasn't arrived in the control flow."""
+    isolation = current.get()
+    grad = outermost(vertex).grad
+    known = isolation.arrived.get(vertex.serial) if isolation is not None else None
+    return grad is not None and grad is not known
+
+
 def note_given() -> None:
     """Note that something outside of the control flow was given a gradient."""
     isolation = current.get()
@@ -160,10 +185,10 @@ def resume() -> None:
     for serial in gone:
         del sums[serial]
     for vertex, total in found:
-        vertex.grad = total._node
+        vertex.give(total._node)
         if isinstance(total, Buffer):
             place = trace.literal(UINT32, 0)
-            vertex.grad = local.read(total, place, trace.make_true(1))
+            vertex.give(local.read(total, place, trace.make_true(1)))
     known, rest = postponed.rest, Rest()
     if not sums:
         postponed.rest = Rest()

@@ -37,6 +37,7 @@ from lumijit.compiler.derive.isolation import (
     is_argument,
     is_outside,
     isolating,
+    note_arrived,
     outermost,
     postponed,
     resume,
@@ -160,9 +161,9 @@ def enqueue(
     """
     resume()
     isolation = current.get()
-    # Forward mode isn't held back.
-    is_held = is_forward_pass is False
-    start = isolation.start if is_held and isolation is not None else 0
+    start = _forward_start()
+    if is_forward_pass is False and isolation is not None:
+        start = isolation.start
     found = _collect(seeds, is_forward, start)
     if is_forward:
         _beyond.set((*_beyond.get(), *cleared.beyond(seeds, found)))
@@ -249,7 +250,7 @@ def traverse_between(
     inner = [vertex for serial, vertex in found.items() if serial not in ends]
     before = [vertex.grad for vertex in inner]
     for vertex in inner:
-        vertex.grad = None
+        vertex.give(None)
     chosen = vertices.selected()
     if chosen is not None:
         chosen = chosen.altered(inner, True)
@@ -258,7 +259,7 @@ def traverse_between(
             _run(found, is_forward, Clearing(edges=False), is_tracked, Rest())
     finally:
         for vertex, grad in zip(inner, before, strict=True):
-            vertex.grad = grad
+            vertex.give(grad)
 
 
 def _run(
@@ -279,11 +280,18 @@ def _run(
             collector.undisturbed(_backward, found, clearing, left)
 
 
+def _forward_start() -> int:
+    """Return the number of the first vertex to which forward mode may go."""
+    isolation = current.get()
+    return 0 if isolation is None else isolation.forward_start
+
+
 def _forward(found: Found, clearing: Clearing) -> None:
-    passed = [found[serial] for serial in sorted(found)]
+    start = _forward_start()
+    passed = [found[serial] for serial in sorted(found) if serial >= start]
     for vertex in passed:
         if is_argument(vertex) and vertex.grad is None:
-            vertex.grad = vertex.attr.grad
+            vertex.give(vertex.attr.grad)
         if vertex.grad is not None and is_argument(vertex):
             continue
         parents = {k: vertex.deps[k].vertex for k in vertex.inputs}
@@ -296,9 +304,9 @@ def _forward(found: Found, clearing: Clearing) -> None:
             with regions.reopened(vertex.scope):
                 _push(vertex, tangents)
     sources = {p.serial: p for v in passed for p in _sources(v) if p.serial in found}
-    for source in sources.values():
+    for source in [v for serial, v in sources.items() if serial >= start]:
         if clearing.interior if source.inputs else clearing.inputs:
-            source.grad = None
+            source.give(None)
     if clearing.edges:
         sure = vertices.sure(found)
         for vertex in passed:
@@ -322,7 +330,7 @@ def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
         total = Adjoint(vertex, vertex.grad)
         total.add(pushed)
         pushed = total.complete()
-    vertex.grad = pushed
+    vertex.give(pushed)
 
 
 def go_on(rest: Rest) -> None:
@@ -384,14 +392,15 @@ def _backward(found: Found, clearing: Clearing, left: Rest) -> None:
             if not into:
                 with adding:
                     _add_earlier(vertex, adjoint)
-                    vertex.grad = adjoint.complete()
+                    vertex.give(adjoint.complete())
+                note_arrived(vertex)
                 continue
             _add_earlier(vertex, adjoint)
             rules.pull(Step(vertex), into, adjoint)
             is_variable = serial in variables
             is_cleared = clearing.interior if serial in interior else clearing.inputs
             is_cleared = (is_cleared and not is_variable) or vertex.type is VOID
-            vertex.grad = None if is_cleared else adjoint.complete()
+            vertex.give(None if is_cleared else adjoint.complete())
             if clearing.edges and not is_variable:
                 vertex.cut(serial in sure)
             if arrivals:

@@ -26,6 +26,10 @@ cdef class Vertex:
 
     cpdef cut(self, bint is_sure)
 
+    cpdef will_change(self)
+
+    cpdef give(self, object gradient)
+
 
 cdef class _VariableRef(ReferenceType):
     cdef public object serial

@@ -9,19 +9,20 @@ of its own, and `detach(x) * 2` is no `x * 2`. Rules and traversals are in `deri
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Any
 from weakref import ReferenceType, ref
 
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
+from lumijit.runtime import contexts
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import Variable
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import where
 
-_serials = itertools.count(1)
+_serials = contexts.serials
 _PRUNE_FROM = 16
 
 
@@ -106,6 +107,20 @@ class Vertex:
             node.vertex.mode = self.mode
             node.vertex.where = self.where
 
+    def will_change(self) -> None:
+        """Have what follows undone if a construct raises that began later than this.
+
+        Whoever gives a gradient calls it, or takes one, or forgets operands.
+        """
+        if contexts.is_new(self.serial):
+            known = self.grad, self.op, self.deps, self.inputs, self.attr
+            contexts.remember(self.serial, partial(_put_back, self, known))
+
+    def give(self, gradient: Any) -> None:
+        """Give another gradient, or None."""
+        self.will_change()
+        self.grad = gradient
+
     @property
     def is_cut(self) -> bool:
         """Whether a traversal has cleared what the value surely depends on."""
@@ -120,9 +135,14 @@ class Vertex:
 
     def cut(self, is_sure: bool) -> None:
         """Forget what the value depends on; `is_sure`: that derivatives flow there."""
+        self.will_change()
         self.op = CLEARED if is_sure else None
         self.deps = self.inputs = ()
         self.attr = None
+
+
+def _put_back(vertex: Vertex, known: tuple[Any, ...]) -> None:
+    vertex.grad, vertex.op, vertex.deps, vertex.inputs, vertex.attr = known
 
 
 def new_vertex(
@@ -353,20 +373,6 @@ def sure(found: dict[int, Vertex]) -> Collection[int]:
         ):
             result.add(serial)
     return result
-
-
-def depends_on(nodes: Iterable[Node], known: set[Vertex], depth: int) -> bool:
-    """Tell whether nodes depend on some vertices, or any up to a depth of scopes."""
-    seen: set[int] = set()
-    stack = [node.vertex for node in nodes if node.vertex is not None]
-    while stack:
-        vertex = stack.pop()
-        if vertex.scope.depth <= depth or vertex in known:
-            return True
-        if vertex.serial not in seen:
-            seen.add(vertex.serial)
-            stack.extend(vertex.parents)
-    return False
 
 
 def track(

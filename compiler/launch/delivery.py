@@ -19,13 +19,14 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, WRITTEN
-from lumijit.runtime import recorders
+from lumijit.runtime import contexts, recorders
 
 
 class Report:
     """Something to tell the user once the array of `holder` has been written."""
 
     holder: Holder
+    attempt: contexts.Attempt | None = None
 
     @property
     def holders(self) -> list[Holder]:
@@ -64,6 +65,7 @@ def register(report: Report) -> None:
     """Queue a report, unless nothing can be written to its array."""
     reports = waiting().reports
     if report.holder._node.op is WRITTEN and report not in reports:
+        report.attempt = contexts.attempt.get()
         reports.append(report)
 
 
@@ -110,6 +112,7 @@ def _deliver(ready: list[Report]) -> None:
     """Deliver reports, the last one first."""
     try:
         while ready:
-            ready.pop().deliver()
+            report = ready.pop()
+            contexts.when_kept(report.attempt, report.deliver)
     finally:
         waiting().reports[:0] = reversed(ready)

@@ -31,21 +31,15 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.ir.roles import outermost
 from lumijit.compiler.record import bounds, writes
 from lumijit.compiler.record.bounds import IndexedArgument as IndexedArgument
-from lumijit.compiler.record.writes import append_effect, claim, is_nothing, write
+from lumijit.compiler.record.writes import (
+    append_effect,
+    claim,
+    is_nothing,
+    note_single,
+    write,
+)
 from lumijit.runtime.dtypes import UINT32, DType
 from lumijit.runtime.errors import SizeError
-
-
-def _note_single(holder: Holder, *operands: Node) -> None:
-    """Note a write of one entry under an evaluated condition of one entry.
-
-    Where a function runs for some elements (`guard`), one entry may be that of one.
-    """
-    found, mask = trace.state.watched, trace.state.mask
-    if found and mask is not None and trace.state.guard is None:
-        entry = found.get(id(holder))
-        if entry is not None and all(node.size == 1 for node in operands):
-            entry.is_single = True
 
 
 def gather(source: Node, index: Node, mask: Node) -> Node:
@@ -221,7 +215,7 @@ def update(
     if trace.running_lanes and trace.state.lane is not None:
         value = trace.state.lane.known(value)
     write(holder, value, index, mask, op, mode, group)
-    _note_single(holder, value, index, mask)
+    note_single(value, index, mask)
 
 
 def scatter_inc(holder: Holder, index: Node, mask: Node) -> Node:
@@ -272,7 +266,7 @@ def _atomic(
         known = writes.stand_in(outermost(target))
         vertices.track(effect, op, (known, *operands), attr)
     append_effect(holder, effect)
-    _note_single(holder, *operands)
+    note_single(*operands)
     return effect
 
 

@@ -239,6 +239,7 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     is_tracked = any(tracked_writes(block.nodes) for block in blocks)
     if current is not ROOT:
         current.effects.append(node)
+    writes.note_single(node)
     for key, (holder, original) in holders.items():
         position = positions[id(original)]
         written = trace.make(WRITTEN, original.type, original.size, (node,), position)

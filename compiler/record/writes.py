@@ -27,18 +27,28 @@ from lumijit.runtime.errors import SizeError
 
 
 class Writes:
-    """The writes to one array: its first and its last version.
+    """The writes to one array: its first and its last version."""
 
-    `is_single` tells whether one of them was a single write, not one per element.
-    """
-
-    __slots__ = ("first", "holder", "is_single", "last")
+    __slots__ = ("first", "holder", "last")
 
     def __init__(self, holder: Holder, first: Node, last: Node) -> None:
         self.holder = holder
         self.first = first
         self.last = last
-        self.is_single = False
+
+
+class Found(dict[int, Writes]):
+    """The writes to arrays, by the ids of these.
+
+    `has_single` tells whether any was a single write, not one per element, or any
+    gradient was given once.
+    """
+
+    __slots__ = ("has_single",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_single = False
 
 
 class watched:
@@ -46,9 +56,9 @@ class watched:
 
     __slots__ = ("_found", "_outer")
 
-    def __enter__(self) -> dict[int, Writes]:
+    def __enter__(self) -> Found:
         self._outer = trace.state.watched
-        self._found: dict[int, Writes] = {}
+        self._found = Found()
         on_error(self._undo)
         trace.state.watched = self._found
         return self._found
@@ -62,7 +72,7 @@ class watched:
             for key, writes in found.items():
                 before = outer.setdefault(key, writes)
                 before.last = writes.last
-                before.is_single |= writes.is_single
+            outer.has_single |= found.has_single
         settle(self._undo)
 
     def _undo(self) -> None:
@@ -81,6 +91,18 @@ def note_write(holder: Holder, before: Node) -> None:
     if found is not None:
         entry = found.setdefault(id(holder), Writes(holder, before, before))
         entry.last = holder._node
+
+
+def note_single(*operands: Node) -> None:
+    """Note an effect of one entry under an evaluated condition of one entry.
+
+    Where a function runs for some elements (`guard`), one entry may be that of one.
+    """
+    found, mask = trace.state.watched, trace.state.mask
+    if found is None or mask is None or trace.state.guard is not None:
+        return
+    if trace.state.scope is ROOT and all(n.size == 1 for n in (mask, *operands)):
+        found.has_single = True
 
 
 def append_effect(holder: Holder, effect: Node) -> None:

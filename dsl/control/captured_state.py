@@ -25,6 +25,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.launch.evaluate import data
 from lumijit.control import refusals
+from lumijit.control.adoption import assignable
 from lumijit.control.blame import assignment, methods_of
 from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
 from lumijit.control.defaults import default_of
@@ -339,7 +340,7 @@ def left_alone(
     def adopt(changes: list[Change], watch: Outside = outside) -> None:
         adopted = About(*describe()).adopt
         if adopted is not None and all(map(_may_be_state, changes)):
-            adopted(watch, [(c.place, c.key, c.place.path(c.key)) for c in changes])
+            adopted(watch, [assignable(c.place, c.key) for c in changes])
 
     def refuse(change: Change, watch: Outside = outside) -> StateError:
         about = About(*describe())
@@ -396,7 +397,7 @@ def standing_in(
         watcher: Outside | None = outside if ids else None
         while watcher is not None:
             entries = [
-                (place, key, place.path(key))
+                assignable(place, key)
                 for place in watcher.reach.places
                 for key, value in place.kept.items()
                 if id(value) in ids

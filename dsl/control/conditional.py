@@ -28,7 +28,7 @@ from lumijit.control.state import (
     refuse_in_region,
     truth,
 )
-from lumijit.control.write_rules import check_writes, versions_in
+from lumijit.control.write_rules import check_writes, versions_in, wide_enough
 from lumijit.initialize import check_callable
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
@@ -129,16 +129,23 @@ def run_if(
     if is_watched:
         true_fn = watched(true_fn, name, "the true branch", arg_labels, False)
         false_fn = watched(false_fn, name, "the false branch", arg_labels, False)
-    run = sides.symbolic if mode == "symbolic" else sides.evaluated
+
+    def run(*functions: Callable[..., Any]) -> Any:
+        if mode == "symbolic":
+            return apart(partial(sides.symbolic, node, *functions))
+        return wide_enough(
+            lambda size: apart(partial(sides.evaluated, node, size, *functions))
+        )
+
     try:
-        return with_copies(lambda: apart(partial(run, node, true_fn, false_fn)))
+        return with_copies(lambda: run(true_fn, false_fn))
     except NobodyLeft as reached:
         # Nobody enters one side, or neither: it is left out. Undoing its
         # writes has put copies into arrays that share their contents with others.
         sides.held.restore()
         if sides.running is true_fn:
-            return apart(partial(run, node, left_out(reached), false_fn))
-        return apart(partial(run, node, true_fn, left_out(reached)))
+            return run(left_out(reached), false_fn)
+        return run(true_fn, left_out(reached))
 
 
 class _Branch(Sides):
@@ -177,9 +184,18 @@ class _Branch(Sides):
         return merge.result()
 
     def evaluated(
-        self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
+        self,
+        cond: Node,
+        size: int,
+        true_fn: Callable[..., Any],
+        false_fn: Callable[..., Any],
     ) -> Any:
-        """Run both sides on all elements and blend; if one raises, undo its writes."""
+        """Run both sides on all elements and blend; if one raises, undo its writes.
+
+        There are `size` elements, or as many as the condition has entries.
+        """
+        if cond.size == 1:
+            cond = trace.resized(cond, size)
         evaluate([cond])
         with writes.watched(), isolated():
             with writes.watched() as first, trace.masked(cond):
@@ -195,7 +211,8 @@ class _Branch(Sides):
                 for k, (yes, no) in merge.pairs.items()
                 if k in merge.traced and yes is not no
             ]
-            check_writes(self.name, cond, (*first.values(), *second.values()), wide)
-        for k in (*merge.traced, *merge.late):
-            merge.enter(k, trace.select(cond, *merge.current(k)))
-        return merge.result()
+            has_single = first.has_single or second.has_single
+            check_writes(self.name, cond, has_single, wide)
+            for k in (*merge.traced, *merge.late):
+                merge.enter(k, trace.select(cond, *merge.current(k)))
+            return merge.result()

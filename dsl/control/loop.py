@@ -31,6 +31,7 @@ from lumijit.control.state import (
     refuse_in_region,
     truth,
 )
+from lumijit.control.write_rules import wide_enough
 from lumijit.initialize import check_callable
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart
@@ -146,8 +147,12 @@ def run_loop(
         return with_copies(lambda: SymbolicLoop(*given).run())
     refuse_in_region(name)
     is_compressed = flags.compress_loops if compress is None else compress
-    evaluated = EvaluatedLoop(cond, body, labels, name, strict)
-    return apart(partial(_evaluated, evaluated, state, is_compressed))
+
+    def run(size: int) -> State:
+        evaluated = EvaluatedLoop(cond, body, labels, name, strict, size)
+        return apart(partial(_evaluated, evaluated, state, is_compressed))
+
+    return wide_enough(run)
 
 
 def _never_holds(condition: Node) -> bool:

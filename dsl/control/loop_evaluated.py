@@ -46,7 +46,7 @@ from lumijit.control.state import (
     zeros_like,
 )
 from lumijit.control.twins import common_twins
-from lumijit.control.write_rules import check_writes
+from lumijit.control.write_rules import Narrow, check_writes
 from lumijit.instance_registry import opaque
 from lumijit.pytree import Parts
 from lumijit.runtime.contexts import apart, on_error
@@ -74,12 +74,17 @@ class EvaluatedLoop:
         labels: Sequence[str],
         name: str,
         strict: bool,
+        size: int,
     ) -> None:
         self.cond = cond
         self.body = body
         self.labels = labels
         self.name = name
         self.strict = strict
+        # How many elements there are at least, and whether anything was written once
+        # while there was one.
+        self.size = size
+        self.has_single = False
         self.mask_type: type[Any] = object
         # What the condition was computed from, and how often it was the same; what
         # active elements have of the state that the last turn changed.
@@ -94,6 +99,8 @@ class EvaluatedLoop:
         """Iterate until no element is active; if the body raises, undo its writes."""
         with self._undone_on_error(state):
             active = trace.under_mask(self._condition(state))
+            if active.size == 1 < self.size:
+                active = opaque(trace.resized(active, self.size))
             evaluate([active])
             self._materialize(state, active.size)
             is_compressed &= active.size > 1
@@ -135,7 +142,10 @@ class EvaluatedLoop:
     def _next_active(self, state: State, active: Node) -> Node:
         with trace.masked_only(active):
             condition = self._condition(state)
-        return trace.emit2(AND, active, condition)
+        following = trace.emit2(AND, active, condition)
+        results = [(lambda: "the condition", following)]
+        check_writes(self.name, active, self.has_single, results)
+        return following
 
     def _evaluate(self, state: State, active: Node) -> None:
         leaves = Parts(state).leaves
@@ -191,7 +201,7 @@ class EvaluatedLoop:
                 if rest.release(used.node):
                     state = given.together(rest.values)
                     continue
-            except (SizeError, StateError):
+            except (SizeError, StateError, Narrow):
                 if not rest.is_smaller:
                     raise
             # The body needs all elements: go on with all of them.
@@ -249,7 +259,8 @@ class EvaluatedLoop:
                 value = joined
             merged.append(value)
         results += self._change(active, held, left, items)
-        check_writes(self.name, active, found.values(), results)
+        self.has_single |= found.has_single
+        check_writes(self.name, active, self.has_single, results)
         return old.together(merged, old.same_nested(new))
 
     def _change(

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import WRITTEN
-from lumijit.compiler.record import writes
-from lumijit.runtime.errors import StateError
+from lumijit.runtime.errors import SizeError, StateError
+
+T = TypeVar("T")
+
+
+class Narrow(BaseException):
+    """An evaluated construct has more elements than its condition has entries."""
+
+    def __init__(self, size: int, refusal: StateError) -> None:
+        super().__init__()
+        self.size = size
+        self.refusal = refusal
 
 
 def check_writes(
     construct: str,
     active: Node,
-    found: Iterable[writes.Writes],
+    has_single: bool,
     results: Iterable[tuple[Callable[[], str], Node]],
 ) -> None:
-    """Refuse single writes of an evaluated construct beside wide results.
+    """Raise `Narrow` for single writes of an evaluated construct beside wide results.
 
-    The condition has one entry. Symbolic mode would write once per element of the
-    results, evaluated mode once in all.
+    The condition has one entry. Symbolic mode writes once per element of the results,
+    this would write once in all.
     """
-    if active.size != 1 or not any(w.is_single for w in found):
+    if active.size != 1 or not has_single:
         return
     for name, node in results:
         if node.size > 1:
-            raise StateError(
+            refusal = StateError(
                 construct,
                 "an array is written to by an index, a value and a condition of "
                 f"one entry each, beside '{name()}' of {node.size} entries: "
@@ -33,6 +44,26 @@ def check_writes(
                 f"make the index as wide as '{name()}', write outside of the "
                 "construct, or use symbolic mode.",
             )
+            raise Narrow(node.size, refusal)
+
+
+def wide_enough(run: Callable[[int], T]) -> T:
+    """Run an evaluated construct for one element, or for as many as there are.
+
+    Where that can't be, as other arrays are whole ones and no elements, what it writes
+    is ambiguous.
+
+    Args:
+        run: gets how many elements there are at least; undoes what it did if it raises.
+    """
+    try:
+        return run(1)
+    except Narrow as found:
+        narrow = found
+    try:
+        return run(narrow.size)
+    except (SizeError, StateError) as error:
+        raise narrow.refusal from error
 
 
 def versions_in(scope: Scope, construct: str) -> dict[int, Node]:

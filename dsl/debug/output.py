@@ -7,6 +7,7 @@ from symbolic code after the next evaluation.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ from lumijit.compiler.launch.evaluate import data
 from lumijit.debug import capture
 from lumijit.debug.formatting import pretty
 from lumijit.debug.template import THREAD_ID, Template, fill, referenced, split
+from lumijit.runtime.contexts import attempt, when_kept
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
@@ -132,7 +134,8 @@ def print(
         return
     shown = only_active(values, active)
     if shown is not None:
-        write(as_text(template, shown, limit) + end, file)
+        text = as_text(template, shown, limit) + end
+        when_kept(attempt.get(), partial(write, text, file))
 
 
 def write(text: str, file: Writer | None) -> None:

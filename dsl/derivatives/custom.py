@@ -249,6 +249,7 @@ class _Operation:
         """
         extra = self.op._implicit[1]
         outputs = list(flat_leaves([self.result, extra]))
+        self._check_elements()
         nodes = derive.attach(
             self,
             [leaf._node for leaf in self._arrays],
@@ -261,6 +262,20 @@ class _Operation:
             leaf._become(made[id(leaf)])
         # The results proper are other objects, as users may change theirs.
         return with_nodes(self.result, made)
+
+    def _check_elements(self) -> None:
+        """Refuse whole arrays as inputs in a region, where each element has its own."""
+        width = trace.state.scope.width
+        for leaf in self._arrays if width > 1 else ():
+            if leaf._node.vertex is not None and leaf._node.size not in (1, width):
+                raise SizeError(
+                    self.op.name(),
+                    f"an array with {leaf._node.size} entries is an argument, in a "
+                    f"symbolic loop, branch or call of {width} elements, each of which "
+                    "would have a gradient by the whole of it",
+                    "pass the entries that elements need (lumijit.gather), use the "
+                    "operation outside of the construct, or use evaluated mode.",
+                )
 
     def argument(self, name: str | int) -> Any:
         """Return an argument by name, or one of `*args` by position."""
@@ -300,7 +315,7 @@ class _Operation:
         try:
             with (
                 vertices.selecting(None),
-                isolated() as isolation,
+                isolated(is_reached=is_forward) as isolation,
                 standing_for({known.leaf: node for known, node in reached}),
             ):
                 if is_forward:

@@ -118,7 +118,7 @@ def _clear(*own: list[Vertex]) -> None:
     In evaluated control flow, those of elements that take no part would come back.
     """
     for vertex in chain(*own):
-        vertex.grad = None
+        vertex.give(None)
         cleared.note_given(vertex)
 
 

@@ -10,9 +10,10 @@ from lumijit.base import ArrayBase
 from lumijit.compiler.derive import cleared, isolation
 from lumijit.compiler.derive.adjoints import Adjoint, adding, is_zero
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local
+from lumijit.compiler.record.writes import note_single
 from lumijit.derivatives.gradients import grad, grad_enabled, tracked_leaves
 from lumijit.nested import NestedArray
 from lumijit.pytree import children, is_container, matched
@@ -56,11 +57,11 @@ def _clear(vertex: Vertex, construct: str) -> None:
         raise _given_inside(construct)
     active = _active(vertex, construct)
     if active is None or vertex.grad is None:
-        vertex.grad = None
+        vertex.give(None)
         cleared.note_given(vertex)
     else:
         zero = trace.literal(vertex.type, 0.0)
-        vertex.grad = trace.select(active, zero, vertex.grad)
+        vertex.give(trace.select(active, zero, vertex.grad))
 
 
 def _has_outer_gradient(vertex: Vertex) -> bool:
@@ -137,6 +138,8 @@ def accum_grad(target: Any, source: Any) -> None:
         else:
             if isolation.is_earlier(vertex):
                 isolation.note_given()
+                if vertex.size == 1:
+                    note_single(change)
             _add_gradient(vertex, change, _active(vertex, "lumijit.accum_grad"))
 
 
@@ -201,7 +204,7 @@ def _add_gradient(vertex: Vertex, change: Node, active: Node | None = None) -> N
     with adding:
         total = Adjoint(vertex, vertex.grad)
         total.add(change, active)
-        vertex.grad = trace.resized(total.complete(), vertex.size)
+        vertex.give(trace.resized(total.complete(), vertex.size))
 
 
 def _fitting(vertex: Vertex, change: Node) -> Node:
@@ -212,6 +215,27 @@ def _fitting(vertex: Vertex, change: Node) -> Node:
             "pass a gradient of the array's size, or of one entry.",
         )
     return change
+
+
+def begun_inside(nodes: Iterable[Node | None]) -> list[Node]:
+    """Return where reverse mode begins: in control flow, at copies made there.
+
+    What lies outside gets their gradients as it gets any, and passes them on in the
+    end. If it has one that it was given, that is where to begin. Of one entry, nobody
+    knows whether that is one for each element.
+    """
+    found: dict[Node, Node] = {}
+    for node in nodes:
+        assert node is not None
+        vertex = node.vertex
+        is_outside = isolation.is_outside(vertex)
+        if is_outside and vertex.size == 1 and vertex.scope is ROOT:
+            is_outside = False
+        is_far = is_outside or isolation.is_earlier(vertex)
+        is_copied = is_far and not isolation.has_own_gradient(vertex)
+        if node not in found:
+            found[node] = trace.copied(node) if is_copied else node
+    return list(found.values())
 
 
 class starting:
@@ -236,7 +260,7 @@ class starting:
         if any(_has_outer_gradient(vertex) for vertex in self._outside):
             raise _given_inside(self._construct)
         for vertex, before in self._before:
-            vertex.grad = None
+            vertex.give(None)
             # Of each entry: to a matrix, a number is a multiple of the identity.
             start = before if self._is_kept else trace.literal(vertex.type, 1.0)
             if start is not None:
@@ -245,12 +269,13 @@ class starting:
     def __exit__(self, kind: Any, *error: Any) -> None:
         is_left = any(vertex.grad is not None for vertex in self._outside)
         for vertex in self._outside:
-            vertex.grad = None
+            vertex.give(None)
         for vertex, before in self._before:
             active = _fitting_mask(vertex)
             if active is not None and before is not None:
                 now = vertex.grad or trace.literal(vertex.type, 0.0)
-                vertex.grad = trace.select(active, now, before)
+                vertex.give(trace.select(active, now, before))
+                isolation.note_arrived(vertex)
         if is_left and kind is None:
             raise _given_inside(self._construct)
 

@@ -12,7 +12,7 @@ from lumijit.compiler.derive.cleared import refuse_ended
 from lumijit.compiler.derive.traversal import Clearing
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.derivatives.giving import starting
+from lumijit.derivatives.giving import begun_inside, starting
 from lumijit.derivatives.gradients import grad, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, DerivativeError
@@ -204,6 +204,9 @@ def _from(
 ) -> None:
     chosen = _chosen(construct, flags)
     found = _taking_part(construct, (arg,), chosen, is_forward)
+    if not is_forward:
+        nodes = begun_inside(vertex.result() for vertex in found)
+        found = [node.vertex for node in nodes]
     with starting(construct, found, is_kept):
         traversal.enqueue(found, is_forward, construct, is_forward)
         traversal.traverse(is_forward, chosen.clearing, chosen.is_tracked)

@@ -15,7 +15,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from lumijit.runtime.contexts import Variable, apart, on_error
+from lumijit.runtime.contexts import Attempt, Variable, apart, on_error
+from lumijit.runtime.contexts import attempt as current_attempt
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
 from lumijit.syntax.lineage import Lineage
@@ -237,6 +238,9 @@ class ObjectState:
             ]
             if new:
                 self._adopt(watcher, new)
+        attempt = current_attempt.get()
+        if attempt is not None:
+            attempt.carry_out()
         return result
 
     def _handing(
@@ -393,12 +397,21 @@ def attempts(
         if watch is not None and restore is None:
             restore = targets.snapshot(inputs.values)
         around = outer.watch if watch is None else watch
+        running = Running(around, slots)
+        attempt: Attempt | None = Attempt(current_attempt.get())
         try:
-            attempt = partial(run, ObjectState(slots, watch))
-            return apart(attempt, (_running, Running(around, slots)))
+            return apart(
+                partial(run, ObjectState(slots, watch)),
+                (_running, running),
+                (current_attempt, attempt),
+            )
         except Changed as change:
             if change.watch is not watch:
                 raise
+            attempt = None
             if restore is not None:
                 restore()
             slots = _without_repetition(slots, change.slots)
+        finally:
+            if attempt is not None:
+                attempt.keep()
