@@ -231,7 +231,7 @@ def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operato
             return general(self, other)
         r: Holder = new_holder(result)
         r._node = emit2(op, self._node, node)
-        if STANDING:
+        if STANDING and (id(self) in STANDING or id(other) in STANDING):
             note(r, self, other)
         return r
 
@@ -239,7 +239,7 @@ def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operato
         if type(other) in numbers:
             r: Holder = new_holder(result)
             r._node = emit2(op, literal(other), self._node)
-            if STANDING:
+            if STANDING and id(self) in STANDING:
                 note(r, self, other)
             return r
         return general(self, other)

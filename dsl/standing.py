@@ -45,7 +45,10 @@ def are_numbers(*values: Any) -> bool:
 
 
 def note(result: Any, a: Any, b: Any) -> None:
-    """Have a result of an operator stand for a number if both operands do."""
+    """Have a result of an operator stand for a number if both operands do.
+
+    Operators ask first whether one of them is among those of `STANDING`.
+    """
     if (stands(a) or stands(b)) and are_numbers(a, b):
         stand(result)
 
