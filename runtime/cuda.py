@@ -159,7 +159,7 @@ class CudaDevice(Attached):
         """
         gc.collect()
         self.collect()
-        for size_bytes, kept in list(self._small.items()):
+        for size_bytes, kept in self._small.copy().items():
             # (Another thread may take some meanwhile: each goes to one of both.)
             with suppress(IndexError):
                 while True:

@@ -49,8 +49,8 @@ class Table:
     def sweep(self) -> None:
         """Forget what nobody can ask for; the next sweep is due at twice the rest."""
         entries = self.entries
-        # Copied at once, since another thread may enter a node meanwhile.
-        for key, entry in list(entries.items()):
+        # Copied at once: a thread may enter nodes meanwhile, or the collector run.
+        for key, entry in entries.copy().items():
             if not _is_alive(entry):
                 entries.pop(key, None)
         self.limit = max(self.limit, 2 * len(entries))

@@ -417,5 +417,5 @@ class _Recorder:
 
 def _gradients() -> dict[int, Any]:
     """Return the gradients that have arrived at variables, by serial numbers."""
-    found = {serial: entry() for serial, entry in list(vertices.variables.items())}
+    found = {serial: entry() for serial, entry in vertices.variables.copy().items()}
     return {k: vertex.grad for k, vertex in found.items() if vertex is not None}
