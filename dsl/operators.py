@@ -31,7 +31,7 @@ from lumijit.nested import NestedArray, new_vector
 from lumijit.runtime.dtypes import BOOL, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import TENSOR, require
-from lumijit.standing import STANDING, note, stands
+from lumijit.standing import STANDING, note, noted, stands
 
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
@@ -336,12 +336,16 @@ def _unary(op: Op, symbol: str) -> Callable[[Any], Any]:
         found = apply_flat(op, (self,))
         if found is not None:
             if STANDING:
-                note(found, self, self)
+                note(found, self)
             return found
         check_accepts(op, self._spec.dtype, f"operator {symbol}")
         return self._map(op)
 
     return operator
+
+
+def _positive(self: Any) -> Any:
+    return noted(self._copy(), self)
 
 
 def _special_operator(cls: Any, binary: Binary, is_reversed: bool) -> Operator:
@@ -406,5 +410,5 @@ def install(cls: Any) -> None:
     for stem, op, symbol in UNARY:
         name = f"__{stem}__"
         setattr(cls, name, _named(_unary(op, symbol), name, cls))
-    cls.__pos__ = _named(lambda self: self._copy(), "__pos__", cls)
+    cls.__pos__ = _named(_positive, "__pos__", cls)
     cls.__hash__ = object.__hash__

@@ -2,8 +2,8 @@
 
 Numbers that loops change are arrays inside of them. `n += 1` then gives the name, or
 the attribute, an array of its own, as it gives it a number of its own in plain Python:
-who asked for `n` before keeps what it was. What operators make of such arrays and
-numbers stands for a number as well.
+who asked for `n` before keeps what it was. What operators and functions make of
+such arrays and numbers stands for a number as well.
 """
 
 from __future__ import annotations
@@ -44,13 +44,20 @@ def are_numbers(*values: Any) -> bool:
     return all(issubclass(v.__class__, _NUMBERS) or stands(v) for v in values)
 
 
-def note(result: Any, a: Any, b: Any) -> None:
-    """Have a result of an operator stand for a number if both operands do.
+def note(result: Any, *operands: Any) -> None:
+    """Have a result of an operator or a function stand for a number if all operands do.
 
     Operators ask first whether one of them is among those of `STANDING`.
     """
-    if (stands(a) or stands(b)) and are_numbers(a, b):
+    if any(map(stands, operands)) and are_numbers(*operands):
         stand(result)
+
+
+def noted(result: Any, *operands: Any) -> Any:
+    """Do so where a function has looked at the operands itself; return the result."""
+    if STANDING:
+        note(result, *operands)
+    return result
 
 
 def like(array: Any, node: Node) -> Any:
@@ -62,14 +69,16 @@ def like(array: Any, node: Node) -> Any:
 
 
 def settle(arrays: Iterable[Any]) -> None:
-    """Let what a construct leaves be ordinary arrays, unless it is inside of others."""
+    """Let variables' arrays be ordinary ones after a construct in no other.
+
+    In decorated code, `+=` gives names of numbers other arrays anyway. What objects
+    have keeps standing for a number.
+    """
     if STANDING and trace.is_unconditional():
         for array in arrays:
             STANDING.pop(id(array), None)
 
 
 def left(array: Any, *sources: Any) -> Any:
-    """Return what a construct leaves of `sources`; inside of others, it may stand."""
-    if not trace.is_unconditional() and are_numbers(*sources):
-        stand(array)
-    return array
+    """Return what a construct leaves of `sources`: it stands if all of these do."""
+    return stand(array) if are_numbers(*sources) else array

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.nodes import ROOT, Scope
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import BRANCH, LOOP
 from lumijit.compiler.ir.region_types import Nodes
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.runtime.errors import DerivativeError
 
 Origins = dict[Vertex, set[Vertex]]
+# What the results of regions depend on, by the ids of these.
+Known = dict[int, list[set[Vertex]]]
 
 
 def check_isolated(args: Nodes, outputs: Nodes, inner: Scope) -> None:
@@ -24,13 +26,14 @@ def check_isolated(args: Nodes, outputs: Nodes, inner: Scope) -> None:
     reached = [k for k, a in enumerate(args) if a.vertex and a.vertex.grad is not None]
     if all(outputs[k] is args[k] for k in reached):
         return
-    origins = _origins_in_loop(args, outputs, inner.depth - 1)
+    inside: Known = {}
+    origins = _origins_in_loop(args, outputs, inner.depth - 1, inside)
     for k in reached:
         if outputs[k] is not args[k]:
-            _hand_on(origins[args[k].vertex], inner)
+            _hand_on(origins[args[k].vertex], inner, inside)
 
 
-def _origins_in_loop(args: Nodes, outputs: Nodes, depth: int) -> Origins:
+def _origins_in_loop(args: Nodes, outputs: Nodes, depth: int, inside: Known) -> Origins:
     """Return what a loop's variables depend on outside of it, in whatever turn."""
     found: Origins = {}
     for arg in args:
@@ -42,19 +45,20 @@ def _origins_in_loop(args: Nodes, outputs: Nodes, depth: int) -> Origins:
         is_complete = True
         for arg, out in zip(args, outputs, strict=True):
             if arg.vertex and out.vertex:
-                more = _origins(out.vertex, found, depth)
+                more = _origins(out.vertex, found, depth, inside)
                 is_complete &= more <= found[arg.vertex]
                 found[arg.vertex] |= more
     return found
 
 
-def _origins(start: Vertex, known: Origins, depth: int) -> set[Vertex]:
+def _origins(start: Vertex, known: Origins, depth: int, inside: Known) -> set[Vertex]:
     """Return the vertices up to a depth of scopes that another one depends on.
 
     Args:
         start: the vertex.
         known: what the arguments of the region depend on.
         depth: the depth of the scopes.
+        inside: what is known of regions.
     """
     found: set[Vertex] = set()
     seen: set[int] = set()
@@ -67,24 +71,35 @@ def _origins(start: Vertex, known: Origins, depth: int) -> set[Vertex]:
             found.add(vertex)
         elif vertex.serial not in seen:
             seen.add(vertex.serial)
-            stack += _parents(vertex)
+            stack += _parents(vertex, inside)
     return found
 
 
-def _parents(vertex: Vertex) -> Collection[Vertex]:
+def _parents(vertex: Vertex, inside: Known) -> Collection[Vertex]:
     """Return what a vertex depends on; of a region's result, only what that does."""
     if vertex.op is not vertices.RESULT or vertex.deps[0].op not in (LOOP, BRANCH):
         return vertex.parents
-    region, k = vertex.deps[0].attr, vertex.attr
-    depth = vertex.deps[0].scope.depth
-    if vertex.deps[0].op is LOOP:
-        origins = _origins_in_loop(region.args, region.blocks[1].outputs, depth)
-        return origins.get(region.args[k].vertex, ())
-    outputs = [block.outputs[k].vertex for block in region.blocks]
-    return set().union(*(_origins(v, {}, depth) for v in outputs if v))
+    node = vertex.deps[0]
+    if id(node) not in inside:
+        inside[id(node)] = _results(node, inside)
+    return inside[id(node)][vertex.attr]
 
 
-def _hand_on(origins: set[Vertex], inner: Scope) -> None:
+def _results(node: Node, inside: Known) -> list[set[Vertex]]:
+    """Return what each result of a loop or branch depends on."""
+    region, depth = node.attr, node.scope.depth
+    if node.op is LOOP:
+        outputs = region.blocks[1].outputs
+        origins = _origins_in_loop(region.args, outputs, depth, inside)
+        return [origins.get(arg.vertex, set()) for arg in region.args]
+    pairs = zip(*[block.outputs for block in region.blocks], strict=True)
+    found = [[out.vertex for out in pair if out.vertex] for pair in pairs]
+    return [
+        set().union(*(_origins(v, {}, depth, inside) for v in side)) for side in found
+    ]
+
+
+def _hand_on(origins: set[Vertex], inner: Scope, inside: Known) -> None:
     """Note on variables of loops around that gradients by them are lost."""
     seen: set[Vertex] = set()
     stack = list(origins)
@@ -101,7 +116,7 @@ def _hand_on(origins: set[Vertex], inner: Scope) -> None:
             )
         if vertex not in seen:
             seen.add(vertex)
-            stack += _parents(vertex)
+            stack += _parents(vertex, inside)
             if isinstance(vertex.attr, Vertex):
                 stack.append(vertex.attr)
     for vertex in seen:

@@ -6,10 +6,15 @@ where it is needed, or not at all. But only what lies outside can be indexed.
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, COUNTER, LITERAL
+
+# What constants of regions are outside, None for what is no constant.
+_outside: WeakKeyDictionary[Node, Node | None] = WeakKeyDictionary()
 
 
 def made_outside(node: Node) -> Node | None:
@@ -18,6 +23,12 @@ def made_outside(node: Node) -> Node | None:
     Constants are computed of literals and counters alone. (Of what lies in memory, the
     region may write to the one or the other.)
     """
+    if node not in _outside:
+        _outside[node] = _made(node)
+    return _outside[node]
+
+
+def _made(node: Node) -> Node | None:
     made: dict[int, Node] = {}
     stack = [node]
     with trace.scoped(ROOT):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from lumijit import traits, type_traits
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
@@ -186,12 +188,11 @@ def _called(
     It gets that mask: values for which nobody calls may be such as it can't do with.
     """
     value = called(callee, name, args, kwargs)
-    if "active" in kwargs:
-        is_unset = kwargs["active"] is False
-    else:
-        is_unset = bool(args) and args[-1] is False
-        own = slice(len(args) - 1, len(args))
-        is_unset = is_unset and parameters_of(callee)[own] == ["active"]
+    mask = kwargs.get("active")
+    own = slice(len(args) - 1, len(args))
+    if args and parameters_of(callee)[own] == ["active"]:
+        mask = args[-1]
+    is_unset = isinstance(mask, (bool, np.bool_)) and not mask
     return flat_map(_zero, value) if is_unset else value
 
 

@@ -29,7 +29,7 @@ from lumijit.nested import NestedArray
 from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayTypeError
-from lumijit.standing import stand
+from lumijit.standing import settle, stand
 from lumijit.syntax import targets
 from lumijit.syntax.bindings import is_tree
 
@@ -171,6 +171,7 @@ targets.plain_range = _plain_range
 targets.is_integer_array = _is_integer_array
 targets.is_zero_step = _is_zero_step
 targets.as_number = stand
+targets.settle = settle
 targets.logical_and = lambda a, b: _operand("and", a) & _operand("and", b)
 targets.logical_or = lambda a, b: _operand("or", a) | _operand("or", b)
 targets.logical_not = _logical_not

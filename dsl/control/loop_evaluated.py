@@ -18,7 +18,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, reached
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.launch.evaluate import evaluate
-from lumijit.compiler.record import memory, writes
+from lumijit.compiler.record import local, memory, writes
 from lumijit.compiler.record.reductions import is_any_set
 from lumijit.control.held_arrays import Held, same_items
 from lumijit.control.loop_compressed import ActiveElements
@@ -51,7 +51,7 @@ from lumijit.instance_registry import opaque
 from lumijit.pytree import Parts
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import SizeError, StateError
-from lumijit.standing import are_numbers, like, settle, stand
+from lumijit.standing import are_numbers, like, stand
 from lumijit.syntax.undefined import Undefined
 
 #: A body may change what the condition depends on after some iterations, by means of
@@ -106,7 +106,6 @@ class EvaluatedLoop:
             is_compressed &= active.size > 1
             run = self._run_compressed if is_compressed else self._run_masked
             final = run(state, active)
-        settle(Parts(final).leaves)
         return final
 
     def _undone_on_error(self, state: State) -> writes.watched:
@@ -201,7 +200,7 @@ class EvaluatedLoop:
                 if rest.release(used.node):
                     state = given.together(rest.values)
                     continue
-            except (SizeError, StateError, Narrow):
+            except (SizeError, StateError, Narrow, local.NeedsAllLanes):
                 if not rest.is_smaller:
                     raise
             # The body needs all elements: go on with all of them.

@@ -17,6 +17,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.record import local, memory, regions
+from lumijit.compiler.record.writes import claim
 from lumijit.control.aliases import (
     Carried,
     arguments_in,
@@ -176,7 +177,13 @@ class SymbolicLoop(Knowledge):
         What it reads would be the contents before the loop; closing the loop tells.
         """
         for k in self.written:
-            self._note_literal(self.parts.leaves[k], self.parts.leaves[k]._node)
+            # Equal literals are one node, of which each array gets its own.
+            leaf = self.parts.leaves[k]
+            before = leaf._node
+            claim(leaf)
+            own = leaf._node
+            leaf._go_back(before)
+            self._note_literal(leaf, own)
 
         def restore() -> None:
             for holder, node, _ in self.stood_in.values():

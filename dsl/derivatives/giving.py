@@ -310,8 +310,12 @@ def _active(vertex: Vertex, construct: str) -> Node | None:
 
 def _fitting_mask(vertex: Vertex) -> Node | None:
     mask = trace.current_mask()
-    is_fitting = mask is not None and mask.size in (1, vertex.size)
-    return mask if is_fitting else None
+    if mask is None or mask.size in (1, vertex.size):
+        return mask
+    if vertex.size > 1 and trace.state.guard is not None:
+        # Only some elements are here, and it is one of all.
+        raise local.NeedsAllLanes
+    return None
 
 
 def _index_ad(self: FlatArray) -> int:

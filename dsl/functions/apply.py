@@ -21,6 +21,7 @@ from lumijit.compiler.ir.trace import emit1
 from lumijit.replay.numbers import Number
 from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
+from lumijit.standing import STANDING, note, noted
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -29,6 +30,8 @@ def apply(op: Op, construct: str, *args: Any) -> Any:
     """Apply an operation to arrays or Python numbers, promoting as needed."""
     flat = direct.apply_flat(op, args)
     if flat is not None:
+        if STANDING:
+            note(flat, *args)
         return flat
     has_array = False
     for arg in args:
@@ -36,7 +39,7 @@ def apply(op: Op, construct: str, *args: Any) -> Any:
             return arg._map(partial(apply, op, construct), args)
         has_array = has_array or isinstance(arg, ArrayBase)
     if has_array:
-        return operators.apply(op, construct, *args)
+        return noted(operators.apply(op, construct, *args), *args)
     if all(initialize.is_number(a) for a in args):
         return on_numbers(op, construct, *args)
     raise not_numeric(construct, args)
@@ -161,7 +164,10 @@ def unary_function(
     def function(arg: Array, /) -> Array:
         result_class = flat_classes.get(type(arg))
         if result_class is not None:
-            return wrap(result_class, emit1(op, arg._node))
+            result = wrap(result_class, emit1(op, arg._node))
+            if STANDING:
+                note(result, arg)
+            return result
         if isinstance(arg, ArrayBase):
             found = direct.apply_flat(op, (arg,))
             if found is not None:

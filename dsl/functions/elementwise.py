@@ -16,6 +16,7 @@ from lumijit.functions.apply import (
     promoted,
     unary_function,
 )
+from lumijit.standing import noted
 
 sqrt = unary_function(
     ar.SQRT,
@@ -185,12 +186,13 @@ def clip(value: Any, min: Any, max: Any) -> Array:
     >>> dr.clip(dr.llvm.Float(1, 5, 9), 2, 8)
     [2, 5, 8]
     """
-    if any(isinstance(v, ArrayBase) for v in (value, min, max)):
-        value, min, max = promoted("lumijit.clip", value, min, max)
+    given = value, min, max
+    if any(isinstance(v, ArrayBase) for v in given):
+        value, min, max = promoted("lumijit.clip", *given)
         if value._spec.dtype.is_float and not value._spec.kind.is_special:
             # As `minimum`, but at the end the derivative is that of the value.
-            return maximum(min, max._select(value > max, value))
-    return maximum(min, minimum(max, value))
+            return noted(maximum(min, max._select(value > max, value)), *given)
+    return noted(maximum(min, minimum(max, value)), *given)
 
 
 clamp = clip

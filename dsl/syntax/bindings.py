@@ -94,6 +94,7 @@ class Targets:
         is_zero_step: Tells whether the step of a `range` is known to be zero; one
             that is an array is looked after under flag Debug.
         as_number: Has an array stand for a number, and returns it.
+        settle: Has variables' arrays stand for no numbers, after outermost constructs.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
             function that receives it may change in place.
         runs_plain: Tells whether arrays count as numbers, one lane of each.
@@ -130,6 +131,7 @@ class Targets:
     is_integer_array: Callable[[Any], bool] = _never
     is_zero_step: Callable[[Any], bool] = _never
     as_number: Callable[[Any], Any] = _same
+    settle: Callable[[Any], None] = _nothing
     is_idle: Callable[[], bool] = _never
     runs_plain: Callable[[], bool] = _never
     plain_range: Callable[..., Any] = range

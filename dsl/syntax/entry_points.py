@@ -93,6 +93,7 @@ class Runtime(Conditions):
             for name, value in zip(changing, changed, strict=False):
                 state.handed.bring_back(name, value)
             state.finish(changed[len(changing) :])
+            targets.settle(merged[:count])
             return merged[:count] if count > 1 else merged[0]
 
         return attempts(Inputs(values, labels), (yes, no), attempt)

@@ -208,6 +208,7 @@ class SiteState(ObjectState):
 
     def final(self, found: dict[str, Any]) -> tuple[Any, ...]:
         """Return what the construct leaves, where `found` are its results by name."""
+        targets.settle([found[n] for n in self.site.outs if n in found])
         return tuple(
             [
                 self.handed.bring_back(n, found[n])

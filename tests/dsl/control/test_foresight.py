@@ -255,6 +255,23 @@ def test_literals_that_are_written_to_are_remembered() -> None:
         least_and_read(x[:4], lj.full(UInt, 7, 4))
 
 
+def test_equal_literals_that_are_written_to_are_two() -> None:
+    @lj.syntax
+    def counted(n: Any) -> Any:
+        i = UInt(0)
+        ones, tens = lj.zeros(UInt, 4), lj.zeros(UInt, 4)
+        while i < n:
+            lj.scatter_add(ones, UInt(1), i)
+            lj.scatter_add(tens, UInt(10), i)
+            i += 1
+        return ones, tens
+
+    for _ in range(3):
+        ones, tens = counted(UInt(1, 2, 2))
+        assert list(ones) == [3, 2, 0, 0]
+        assert list(tens) == [30, 20, 0, 0]
+
+
 @lj.syntax
 def least_and_read(x: Any, found: Any) -> Any:
     i, total = UInt(0), UInt(0)

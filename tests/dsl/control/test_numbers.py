@@ -11,6 +11,7 @@ import pytest
 
 import lumijit as dr
 from lumijit.llvm import Float, UInt
+from lumijit.runtime.errors import StateError
 from lumijit.standing import STANDING
 
 from ..programs.modes import MODES, flags_of
@@ -101,7 +102,18 @@ def in_dict(o: Any) -> Any:
     return entries["k"] * 10 + o.n
 
 
-BODIES = (remembered, twice, in_list, as_variable, in_dict)
+def by_functions(o: Any) -> Any:
+    least = a = dr.minimum(o.n, 3)
+    a += 5
+    most = b = dr.clip(+o.n, 1, 2)
+    b += 5
+    c = d = dr.select(o.n > 1, o.n, 7)
+    c += 5
+    o.n += 1
+    return least * 100 + most * 10 + d
+
+
+BODIES = (remembered, twice, in_list, as_variable, in_dict, by_functions)
 
 
 def plainly(run: Callable[[int], float]) -> list[float]:
@@ -121,6 +133,24 @@ def test_attributes(make: Any, body: Any) -> None:
 
     found = loop(make(), UInt(*TURNS), Float(0), UInt(0))
     assert list(found) == plainly(lambda n: loop(make(), n, 0, 0))
+    assert not STANDING
+
+
+def test_what_objects_have_goes_on_standing_for_a_number() -> None:
+    @dr.syntax
+    def loop(n: Any, k: Any, x: Any) -> Any:
+        o = Plain()
+        while k < n:
+            o.post()
+            k += 1
+        if x > 0:
+            o.post()
+        return o.post() * 100 + o.post()
+
+    found = loop(UInt(*TURNS), UInt(0), Float(1, -1, 1, -1))
+    signs = dict(zip(TURNS, (1, -1, 1, -1), strict=True))
+    assert list(found) == plainly(lambda n: loop(n, 0, signs[n]))
+    del found
     assert not STANDING
 
 
@@ -177,6 +207,49 @@ def test_entries_that_begin_as_zeros(make: Any) -> None:
 
     found = loop(make(), UInt(*TURNS), UInt(0))
     assert list(found) == plainly(lambda n: loop(make(), n, 0))
+
+
+def test_a_counter_of_a_base_class() -> None:
+    class Base:
+        count: Any = 0
+
+    class Derived(Base):
+        pass
+
+    def bump() -> Any:
+        Derived.count += 1
+        return Derived.count
+
+    @dr.syntax
+    def loop(n: Any, k: Any, total: Any) -> Any:
+        while k < n:
+            total += bump()
+            k += 1
+        return total
+
+    assert list(loop(UInt(*TURNS), UInt(0), Float(0))) == [1, 6, 0, 10]
+    assert list(Derived.count) == list(TURNS)
+    assert Base.count == 0
+
+
+def test_an_array_of_the_class_is_no_state() -> None:
+    class Shared:
+        total = Float(0)
+
+        def add(self, x: Any) -> None:
+            self.total += x
+
+    shared = Shared()
+
+    @dr.syntax
+    def loop(n: Any, k: Any) -> None:
+        while k < n:
+            shared.add(k)
+            k += 1
+
+    with pytest.raises(StateError, match="hared.total'"):
+        loop(UInt(*TURNS), UInt(0))
+    assert list(Shared.total) == [0]
 
 
 def test_a_branch_adds_to_what_the_class_has() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import lumijit as dr
-from lumijit.llvm.ad import Array2f, Float
+from lumijit.llvm.ad import Array2f, Float, UInt
 
 # A seed, and with what `forward_from` and `backward_from` begin (as in Dr.Jit).
 SEEDS = [
@@ -133,3 +133,32 @@ def test_frozen() -> None:
     for seed, begin in SEEDS * 2:
         y, _ = square(seed, True)
         assert list(frozen(y)) == [2 * begin[0], 4 * begin[1]]
+
+
+@pytest.mark.parametrize(
+    "same", [lambda p: p * 1, lambda p: p + 0, lambda p: p / 1, lambda p: 1 * p - 0]
+)
+def test_what_an_operation_leaves_as_it_was_is_no_variable(same: Any) -> None:
+    p = Float(3)
+    dr.enable_grad(p)
+    dr.backward(p * p)
+    dr.backward(same(p))
+    assert list(dr.grad(p)) == [7]
+
+
+@pytest.mark.parametrize("give", ["backward", "accum_grad"])
+def test_compressed_loops_that_give_gradients_to_all(give: str) -> None:
+    p = Float(1, 2, 3)
+    dr.enable_grad(p)
+
+    def body(i: Any, n: Any) -> Any:
+        if give == "backward":
+            dr.backward(p * 3)
+        else:
+            dr.accum_grad(p, 3)
+        return i + 1, n
+
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, False):
+        state = UInt(0, 0, 0), UInt(1, 2, 3)
+        dr.while_loop(state, lambda i, n: i < n, body, compress=True)
+    assert list(dr.grad(p)) == [3, 6, 9]
