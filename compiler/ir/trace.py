@@ -275,7 +275,7 @@ def emit1(op: Op, a: Node) -> Node:
     if a.op is LITERAL:
         folded = simplify.unary(op, a)
         if folded is not None:
-            return _simplified(folded)
+            return unchanged(folded)
     return append(op, op.result or a.type, (a,))
 
 
@@ -294,7 +294,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     if a.op is LITERAL or b.op is LITERAL or a is b:
         folded = simplify.binary(op, a, b)
         if folded is not None:
-            return _simplified(folded)
+            return unchanged(folded)
     deps = (a, b)
     size = a.size
     if size != b.size:
@@ -335,7 +335,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
     if a.op is LITERAL or b.op is LITERAL or c.op is LITERAL or b is c:
         folded = simplify.ternary(op, a, b, c, size)
         if folded is not None:
-            return _simplified(folded)
+            return unchanged(folded)
         host = hosting(deps)
     scope = _current_scope()
     if host.uses is not None and value_numbering.is_wanted():
@@ -429,14 +429,6 @@ def unchanged(node: Node) -> Node:
     if node.vertex is None or vertices.is_tracked(node):
         return node
     return detached(node)
-
-
-def _simplified(node: Node) -> Node:
-    """Return what an operation comes to: of a variable, a value that is none itself."""
-    node = unchanged(node)
-    if node.vertex is not None and node.vertex.serial in _variables:
-        return copied(node)
-    return node
 
 
 def make_true(size: int) -> Node:

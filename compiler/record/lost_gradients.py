@@ -82,7 +82,8 @@ def _parents(vertex: Vertex, inside: Known) -> Collection[Vertex]:
     node = vertex.deps[0]
     if id(node) not in inside:
         inside[id(node)] = _results(node, inside)
-    return inside[id(node)][vertex.attr]
+    found: set[Vertex] = inside[id(node)][vertex.attr]
+    return found
 
 
 def _results(node: Node, inside: Known) -> list[set[Vertex]]:

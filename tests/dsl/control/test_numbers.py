@@ -247,7 +247,7 @@ def test_an_array_of_the_class_is_no_state() -> None:
             shared.add(k)
             k += 1
 
-    with pytest.raises(StateError, match="hared.total'"):
+    with pytest.raises(StateError, match=r"hared\.total'"):
         loop(UInt(*TURNS), UInt(0))
     assert list(Shared.total) == [0]
 
