@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler.ir import quotients, trace
+from lumijit.compiler.ir import quotients, trace, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
@@ -105,7 +105,15 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
     if found is None:
         return None
     size = b.size if a.size == 1 else a.size
-    return found if found.size == size else _widen(found, size)
+    return _no_variable(found) if found.size == size else _widen(found, size)
+
+
+def _no_variable(node: Node) -> Node:
+    """Return what an operation comes to: of a variable, a value that is none itself."""
+    vertex = node.vertex
+    if vertex is not None and vertex.serial in vertices.variables:
+        return trace.copied(node)
+    return node
 
 
 def _widen(node: Node, size: int) -> Node | None:
@@ -131,7 +139,7 @@ def ternary(op: Op, a: Node, b: Node, c: Node, size: int) -> Node | None:
         found = _fma(a, b, c)
     if found is not None and found.size != size:
         return _widen(found, size)
-    return found
+    return None if found is None else _no_variable(found)
 
 
 def _select(mask: Node, a: Node, b: Node) -> Node | None:

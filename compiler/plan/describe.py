@@ -216,7 +216,9 @@ def describe(
         key.append(node.type)
     if targets:
         choose_reductions(targets, effects, size, expand_limit)
-        key += [target.private_op for target in targets]
+        for target in targets:
+            # (An array that is written to may be read, too.)
+            key += (target.private_op, numbers.get(id(target.root)))
     may_stream = 8 * size * len(numbers) >= STREAMING_FROM
     is_large = may_stream and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)

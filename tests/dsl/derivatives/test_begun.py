@@ -135,6 +135,17 @@ def test_frozen() -> None:
         assert list(frozen(y)) == [2 * begin[0], 4 * begin[1]]
 
 
+@pytest.mark.parametrize(
+    "same", [lambda p: p * 1, lambda p: p + 0, lambda p: p / 1, lambda p: 1 * p - 0]
+)
+def test_what_an_operation_leaves_as_it_was_is_no_variable(same: Any) -> None:
+    p = Float(3)
+    dr.enable_grad(p)
+    dr.backward(p * p)
+    dr.backward(same(p))
+    assert list(dr.grad(p)) == [7]
+
+
 @pytest.mark.parametrize("give", ["backward", "accum_grad"])
 def test_compressed_loops_that_give_gradients_to_all(give: str) -> None:
     p = Float(1, 2, 3)
