@@ -216,9 +216,7 @@ def describe(
         key.append(node.type)
     if targets:
         choose_reductions(targets, effects, size, expand_limit)
-        for target in targets:
-            # (An array that is written to may be read, too.)
-            key += (target.private_op, numbers.get(id(target.root)))
+        key += [(t.private_op, numbers.get(id(t.root))) for t in targets]
     may_stream = 8 * size * len(numbers) >= STREAMING_FROM
     is_large = may_stream and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)
