@@ -129,16 +129,10 @@ def run_if(
     if is_watched:
         true_fn = watched(true_fn, name, "the true branch", arg_labels, False)
         false_fn = watched(false_fn, name, "the false branch", arg_labels, False)
-
-    def run(*functions: Callable[..., Any]) -> Any:
-        if mode == "symbolic":
-            return apart(partial(sides.symbolic, node, *functions))
-        return wide_enough(
-            lambda size: apart(partial(sides.evaluated, node, size, *functions))
-        )
-
+    # (A function in here that the one in there calls would be part of a cycle.)
+    run = partial(_symbolic if mode == "symbolic" else _evaluated, sides, node)
     try:
-        return with_copies(lambda: run(true_fn, false_fn))
+        return with_copies(partial(run, true_fn, false_fn))
     except NobodyLeft as reached:
         # Nobody enters one side, or neither: it is left out. Undoing its
         # writes has put copies into arrays that share their contents with others.
@@ -146,6 +140,17 @@ def run_if(
         if sides.running is true_fn:
             return run(left_out(reached), false_fn)
         return run(true_fn, left_out(reached))
+
+
+def _symbolic(sides: _Branch, cond: Node, *functions: Callable[..., Any]) -> Any:
+    return apart(partial(sides.symbolic, cond, *functions))
+
+
+def _evaluated(sides: _Branch, cond: Node, *functions: Callable[..., Any]) -> Any:
+    def run(size: int) -> Any:
+        return apart(partial(sides.evaluated, cond, size, *functions))
+
+    return wide_enough(run)
 
 
 class _Branch(Sides):

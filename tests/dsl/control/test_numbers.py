@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -133,7 +134,6 @@ def test_attributes(make: Any, body: Any) -> None:
 
     found = loop(make(), UInt(*TURNS), Float(0), UInt(0))
     assert list(found) == plainly(lambda n: loop(make(), n, 0, 0))
-    assert not STANDING
 
 
 def test_what_objects_have_goes_on_standing_for_a_number() -> None:
@@ -150,8 +150,22 @@ def test_what_objects_have_goes_on_standing_for_a_number() -> None:
     found = loop(UInt(*TURNS), UInt(0), Float(1, -1, 1, -1))
     signs = dict(zip(TURNS, (1, -1, 1, -1), strict=True))
     assert list(found) == plainly(lambda n: loop(n, 0, signs[n]))
-    del found
-    assert not STANDING
+
+
+def test_nothing_is_kept() -> None:
+    before = set(STANDING)
+
+    @dr.syntax
+    def loop(o: Any, n: Any, k: Any) -> Any:
+        while k < n:
+            twice(o)
+            k += 1
+        return o.n * 2
+
+    loop(Plain(), UInt(*TURNS), UInt(0))
+    del loop
+    gc.collect()
+    assert set(STANDING) <= before
 
 
 def test_variables_of_numbers_that_others_hold() -> None:
