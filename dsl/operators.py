@@ -322,7 +322,8 @@ def _flat_in_place(cls: type[Any], op: Op, forward: Operator) -> Operator:
     slow = in_place(forward)
 
     def operator(self: Holder, other: Any) -> Any:
-        if type(other) is cls and not _LANES and not STANDING:
+        is_standing = STANDING and id(self) in STANDING
+        if type(other) is cls and not _LANES and not is_standing:
             right: Holder = other
             self._node = emit2(op, self._node, right._node)
             return self

@@ -79,6 +79,6 @@ def settle(arrays: Iterable[Any]) -> None:
             STANDING.pop(id(array), None)
 
 
-def left(array: Any, *sources: Any) -> Any:
-    """Return what a construct leaves of `sources`: it stands if all of these do."""
+def stand_if(array: Any, *sources: Any) -> Any:
+    """Have an array stand for a number if all of what it is made of do; return it."""
     return stand(array) if are_numbers(*sources) else array

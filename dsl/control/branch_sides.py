@@ -36,7 +36,7 @@ from lumijit.control.twins import common_twins
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts
 from lumijit.runtime.errors import StateError
-from lumijit.standing import left, like
+from lumijit.standing import like, stand_if
 from lumijit.syntax.undefined import Undefined
 
 
@@ -356,7 +356,7 @@ class Merge:
         holder = self.holders.get(k)
         if holder is None:
             yes, no = self.yes[k].value, self.no[k].value
-            self.finals[k] = left(wrap(self.types[k], node), yes, no)
+            self.finals[k] = stand_if(wrap(self.types[k], node), yes, no)
         else:
             holder._become(node)
             self.finals[k] = holder

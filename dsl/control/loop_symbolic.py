@@ -55,7 +55,7 @@ from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import LumijitError, StateError
-from lumijit.standing import left, like, stand
+from lumijit.standing import like, stand, stand_if
 from lumijit.syntax.site import Memory
 
 MAX_TRACES = 16
@@ -113,6 +113,8 @@ class SymbolicLoop(Knowledge):
                 continue
             except LumijitError:
                 is_first = self.foreseen is None
+                if not is_first:
+                    self.stood_in.clear()
                 self.begin_anew()
                 if is_first:
                     raise
@@ -304,7 +306,7 @@ class SymbolicLoop(Knowledge):
             elif k in results and after[k] is given[k]:
                 value._become(results[k])
             elif k in results:
-                value = left(wrap(type(value), results[k]), after[k])
+                value = stand_if(wrap(type(value), results[k]), after[k])
             finals.append(value)
         return finals
 
