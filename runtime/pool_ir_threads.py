@@ -14,6 +14,7 @@ WORKERS: Final = """
 define i32 @pool_drain(ptr %pool, i32 %index) {{
 entry:
   %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
+  %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
   %got = call i1 @enter(ptr %pool)
   br i1 %got, label %work, label %denied
 denied:
@@ -23,12 +24,55 @@ work:
   %limit = load atomic i32, ptr %limit.at acquire, align 4
   %is_wanted = icmp sle i32 %index, %limit
   %again = and i1 %ran, %is_wanted
-  br i1 %again, label %work, label %stop
+  br i1 %again, label %count, label %stop
+count:
+  %active = load atomic i32, ptr %active.at seq_cst, align 4
+  %is_over = icmp sgt i32 %active, %limit
+  br i1 %is_over, label %yield, label %work
+yield:
+  %fewer = sub i32 %active, 1
+  %swap = cmpxchg ptr %active.at, i32 %active, i32 %fewer seq_cst seq_cst
+  %won = extractvalue {{ i32, i1 }} %swap, 1
+  br i1 %won, label %denied, label %count
 stop:
   call void @leave(ptr %pool)
   %pending = call i1 @is_pending(ptr %pool)
   %result = zext i1 %pending to i32
   ret i32 %result
+}}
+
+; Take a token although all are taken, if there are blocks to run: one may be too many
+; until a worker has run its block and gives up its own (`pool_drain`). This thread has
+; a core; of the workers that were quicker, two may share one, while this core idles.
+define internal i1 @insist(ptr %pool) {{
+entry:
+  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
+  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
+  %ticket = add i64 %completed, 1
+  %record = call ptr @record(ptr %pool, i64 %ticket)
+  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
+  %claim = load atomic i64, ptr %claim.at seq_cst, align 8
+  %block = and i64 %claim, 4294967295
+  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
+  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
+  %is_left = icmp ult i64 %block, %blocks
+  %helpable.at = getelementptr i8, ptr %record, i64 {HELPABLE}
+  %helpable = load atomic i32, ptr %helpable.at acquire, align 4
+  %is_short = icmp ne i32 %helpable, 0
+  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
+  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %are_several = icmp sgt i32 %limit, 1
+  %is_worth = and i1 %is_left, %is_short
+  %may = and i1 %is_worth, %are_several
+  br i1 %may, label %take, label %no
+take:
+  %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
+  %more = add i32 %limit, 1
+  %swap = cmpxchg ptr %active.at, i32 %limit, i32 %more seq_cst seq_cst
+  %won = extractvalue {{ i32, i1 }} %swap, 1
+  ret i1 %won
+no:
+  ret i1 0
 }}
 
 ; Spin while nothing happens, for as long as the settings say.
@@ -211,7 +255,10 @@ assist:
   br i1 %may_help, label %token, label %rest
 token:
   %got = call i1 @enter(ptr %pool)
-  br i1 %got, label %work, label %rest
+  br i1 %got, label %work, label %all.taken
+all.taken:
+  %forced = call i1 @insist(ptr %pool)
+  br i1 %forced, label %work, label %rest
 work:
   %ran = call i1 @run_block(ptr %pool, i32 0, i1 1)
   %progress = load atomic i64, ptr %completed.at seq_cst, align 8

@@ -79,6 +79,35 @@ exit:
 }
 """
 
+# Counts blocks that have begun (args[0]). All but the first wait for the flag (args[0] + 4)
+# on workers; the thread that waits for the job sets it.
+MEET = """
+declare i32 @sched_yield()
+define void @kernel(i64 %begin, i64 %end, i32 %thread, ptr %args) {
+entry:
+  %words = load ptr, ptr %args
+  %begun = atomicrmw add ptr %words, i32 1 seq_cst
+  %flag.at = getelementptr i32, ptr %words, i64 1
+  %is_caller = icmp eq i32 %thread, 0
+  br i1 %is_caller, label %set, label %wait
+wait:
+  %is_first = icmp eq i32 %begun, 0
+  br i1 %is_first, label %exit, label %poll
+set:
+  %old = cmpxchg ptr %flag.at, i32 0, i32 1 seq_cst seq_cst
+  ret void
+poll:
+  %flag = load atomic i32, ptr %flag.at seq_cst, align 4
+  %go = icmp ne i32 %flag, 0
+  br i1 %go, label %exit, label %again
+again:
+  %status = call i32 @sched_yield()
+  br label %poll
+exit:
+  ret void
+}
+"""
+
 # A block waits for the flag of the block before (at args[0]), then sets its own.
 CHAIN = """
 declare i32 @sched_yield()

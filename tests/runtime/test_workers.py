@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from lumijit.runtime import buffers, dtypes, errors, pool_layout, workers
 from tests.runtime.support import (
+    MEET,
     SAXPY,
     Counter,
     Holder,
@@ -181,6 +182,23 @@ def test_workers_beyond_a_jobs_slots_stay_out(
     workers.sync()
     assert counter.counts[0] == 1500
     assert counter.counts[4:].sum() == 0
+
+
+def test_who_waits_computes_along_though_workers_were_quicker(
+    threads: Callable[[int], None],
+) -> None:
+    threads(2)
+    words = np.zeros(2, np.int32)
+    launch(build(MEET), [words.ctypes.data], 50, 1)
+    deadline = time.monotonic() + 10
+    while words[0] < 3 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    begun = list(words)
+    rescue = threading.Timer(10, words.__setitem__, (1, 2))
+    rescue.start()
+    workers.sync()
+    rescue.cancel()
+    assert (begun, list(words)) == ([3, 0], [50, 1])
 
 
 def test_threads_may_be_changed_while_jobs_run(

@@ -127,13 +127,18 @@ def _widest(
 ) -> int:
     """Return how many bytes, 4 at most, the numbers have that packets compute or move.
 
-    Positions of runs don't count, as each takes two scalars.
+    Positions of runs don't count, as each takes two scalars, nor do integers that are
+    the same along a run: of those, runs take one.
     """
+    lines = late.lines.found
+    along = {n for n, line in lines.items() if n.type.is_int and not line.step}
     moved = [*program.outputs, *(t.root for t in program.targets.values())]
     moved += [n for n in program.nodes if n.op is EVALUATED and n.size == program.size]
     widest = max(n.type.size_bytes for n in moved)
     for node in program.nodes:
         if node not in demand.wanted or node in late.nodes or node in uniform:
+            continue
+        if node in along:
             continue
         if node.op in REGIONS or node.op is COUNTER:
             return 4
