@@ -26,12 +26,7 @@ from lumijit.runtime.dtypes import (
     BOOL,
     FLOAT16,
     FLOAT32,
-    FLOAT64,
     INT32,
-    INT64,
-    UINT16,
-    UINT32,
-    UINT64,
     DType,
 )
 
@@ -93,7 +88,7 @@ class Builder:
         self._narrow_of: dict[str, str] = {}
         # By each form of a mask, the name that it had first.
         self._origins: dict[str, str] = {}
-        self._vector = {t: self._spell(t.llvm) for t in _SPELLED}
+        self._types: dict[DType, str] = {}
 
     def _spell(self, scalar: str) -> str:
         return f"<{self.width} x {scalar}>" if self.width else scalar
@@ -103,9 +98,9 @@ class Builder:
     def type(self, dtype: DType) -> str:
         """Spell the register type of one value."""
         try:
-            return self._vector[dtype]
+            return self._types[dtype]
         except KeyError:
-            spelled = self._vector[dtype] = self._spell(dtype.llvm)
+            spelled = self._types[dtype] = self._spell(dtype.llvm)
             return spelled
 
     @property
@@ -173,6 +168,26 @@ class Builder:
     def branch_if(self, condition: str, yes: str, no: str) -> None:
         """Jump on a scalar `i1`."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
+
+    def phi(self, ty: str, *sides: tuple[str, str]) -> str:
+        """Join values of a spelled type, each with the block that it comes from."""
+        spelled = ", ".join([f"[ {value}, %{block} ]" for value, block in sides])
+        return self.emit(f"phi {ty} {spelled}")
+
+    # Memory, by spelled types
+
+    def at(self, element: str, base: str, index: str | int) -> str:
+        """Return where an entry of an array lies; its index is an `i64`."""
+        return self.emit(f"getelementptr {element}, ptr {base}, i64 {index}")
+
+    def load(self, ty: str, address: str, align: int = 0) -> str:
+        """Read from an address, aligned as the type wants it, or as is said."""
+        told = f", align {align}" if align else ""
+        return self.emit(f"load {ty}, ptr {address}{told}")
+
+    def load_at(self, element: str, base: str, index: str | int) -> str:
+        """Read an entry of an array; its index is an `i64`."""
+        return self.load(element, self.at(element, base, index))
 
     # Masks
 
@@ -315,13 +330,16 @@ class Builder:
         self, name: str, result: DType, args: Iterable[tuple[DType, Operand]]
     ) -> str:
         """Call an elementwise LLVM intrinsic by its full mangled name."""
-        args = list(args)
-        ty = self.type(result)
+        given = [(self.type(t), self.operand(t, v)) for t, v in args]
+        return self.call(self.type(result), name, *given)
+
+    def call(self, ty: str, name: str, *operands: tuple[str, str]) -> str:
+        """Call a function of LLVM's; operands stand behind their spelled types."""
         if name not in self.declarations:
-            types = ", ".join(self.type(t) for t, _ in args)
+            types = ", ".join([t for t, _ in operands])
             self.declarations[name] = f"declare {ty} @{name}({types})"
-        spelled = ", ".join(f"{self.type(t)} {self.operand(t, v)}" for t, v in args)
-        return self.emit(f"call {ty} @{name}({spelled})")
+        given = ", ".join([f"{t} {x}" for t, x in operands])
+        return self.emit(f"call {ty} @{name}({given})")
 
     def unary_intrinsic(self, stem: str, t: DType, a: Operand) -> str:
         """Call `llvm.stem.T(T)`, such as fabs, floor, sqrt, ctpop."""
@@ -409,16 +427,3 @@ class Builder:
         if to.bits < source.bits:
             return self.convert("trunc", source, value, to)
         return self.convert("sext" if source.is_signed else "zext", source, value, to)
-
-
-_SPELLED = (
-    BOOL,
-    FLOAT16,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    UINT16,
-    UINT32,
-    UINT64,
-)

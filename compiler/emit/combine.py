@@ -62,15 +62,12 @@ def combine_lanes(b: Builder, op: str, t: DType, ty: str, value: str, mask: str)
         name = f"llvm.vector.reduce.f{op}.{suffix}"
         b.declarations[name] = f"declare {element} @{name}({element}, {ty})"
         start = float_hex(t, -0.0 if op == "add" else 1.0)
-        return b.emit(
-            f"call reassoc {element} @{name}({element} {start}, {ty} {masked})"
-        )
+        given = f"{element} {start}, {ty} {masked}"
+        return b.emit(f"call reassoc {element} @{name}({given})")
     if t.is_float:
         stem = f"f{op}"
     elif op in ("min", "max"):
         stem = ("s" if t.is_signed else "u") + op
     else:
         stem = op
-    name = f"llvm.vector.reduce.{stem}.{suffix}"
-    b.declarations[name] = f"declare {element} @{name}({ty})"
-    return b.emit(f"call {element} @{name}({ty} {masked})")
+    return b.call(element, f"llvm.vector.reduce.{stem}.{suffix}", (ty, masked))

@@ -46,10 +46,8 @@ def _abs(b: Builder, t: DType, x: str) -> str:
         return b.unary_intrinsic("fabs", t, x)
     if not t.is_signed:
         return x
-    name = f"llvm.abs.{b.suffix(t)}"
     ty = b.type(t)
-    b.declarations[name] = f"declare {ty} @{name}({ty}, i1)"
-    return b.emit(f"call {ty} @{name}({ty} {x}, i1 false)")
+    return b.call(ty, f"llvm.abs.{b.suffix(t)}", (ty, x), ("i1", "false"))
 
 
 def _fma(b: Builder, t: DType, x: str, y: str, z: str) -> str:

@@ -75,10 +75,8 @@ def _np_rotate(sign: int) -> Any:
 
 def _count_zeros(stem: str) -> Any:
     def lower(b: Builder, t: DType, x: str) -> str:
-        name = f"llvm.{stem}.{b.suffix(t)}"
         ty = b.type(t)
-        b.declarations[name] = f"declare {ty} @{name}({ty}, i1)"
-        return b.emit(f"call {ty} @{name}({ty} {x}, i1 false)")
+        return b.call(ty, f"llvm.{stem}.{b.suffix(t)}", (ty, x), ("i1", "false"))
 
     return lower
 

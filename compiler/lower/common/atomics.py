@@ -93,12 +93,9 @@ def add_with_error(b: Builder, t: DType, address: str, new: str) -> str:
 
 
 def _fabs(b: Builder, t: DType, value: str) -> str:
-    name = f"llvm.fabs.f{t.bits}"
-    b.declarations[name] = f"declare {t.memory_llvm} @{name}({t.memory_llvm})"
-    return b.emit(f"call {t.memory_llvm} @{name}({t.memory_llvm} {value})")
+    return b.call(t.llvm, f"llvm.fabs.f{t.bits}", (t.llvm, value))
 
 
 def entry_address(b: Builder, element: str, base: str, index: str) -> str:
     """Return the address of an entry, given its index as an `i32`."""
-    offset = b.emit(f"zext i32 {index} to i64")
-    return b.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
+    return b.at(element, base, b.emit(f"zext i32 {index} to i64"))

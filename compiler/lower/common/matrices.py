@@ -38,9 +38,8 @@ class Results(Mapping[int, str]):
 
     def __getitem__(self, position: int) -> str:
         b, wide = self._b, wide_type(self._type)
-        ty = b.type(wide)
-        place = b.emit(f"getelementptr {ty}, ptr {self._base}, i64 {position}")
-        return b.cast(wide, b.emit(f"load {ty}, ptr {place}"), self._type)
+        value = b.load_at(b.type(wide), self._base, position)
+        return b.cast(wide, value, self._type)
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(self._count))
@@ -95,8 +94,7 @@ class Matrices:
                 value = b.cast(t, low.operand(node), wide)
                 if mask is not None:
                     value = b.select(wide, mask, value, 0)
-            place = b.emit(f"getelementptr {ty}, ptr {base}, i64 {k}")
-            b.line(f"store {ty} {value}, ptr {place}")
+            b.line(f"store {ty} {value}, ptr {b.at(ty, base, k)}")
         return base
 
     def _tile(
@@ -113,23 +111,19 @@ class Matrices:
         b, element, wide = self.b, t.memory_llvm, wide_type(t)
         ty = b.type(wide)
         start = self.entry_address(t, base, m.offset, first, m.down)
-        into = b.emit(f"getelementptr {ty}, ptr {sums}, i64 {first}")
-        places = [
-            b.emit(f"getelementptr {ty}, ptr {into}, i64 {r}") for r in range(count)
-        ]
-        before = [b.emit(f"load {ty}, ptr {place}") for place in places]
+        into = b.at(ty, sums, first)
+        places = [b.at(ty, into, r) for r in range(count)]
+        before = [b.load(ty, place) for place in places]
         step = next(k for k in (_COLUMNS, 2, 1) if m.columns % k == 0)
 
         def turn(column: str, values: list[str]) -> list[str]:
             row = self.entry_address(t, start, 0, column, m.along)
-            pairs = b.emit(f"getelementptr {ty}, ptr {inputs}, i64 {column}")
+            pairs = b.at(ty, inputs, column)
             for k in range(step):
-                x = b.emit(f"getelementptr {ty}, ptr {pairs}, i64 {k}")
-                x = b.emit(f"load {ty}, ptr {x}")
+                x = b.load_at(ty, pairs, k)
                 for r in range(count):
-                    place = r * m.down + k * m.along
-                    w = b.emit(f"getelementptr {element}, ptr {row}, i64 {place}")
-                    w = b.emit(f"load {element}, ptr {w}, align {t.size_bytes}")
+                    w = b.at(element, row, r * m.down + k * m.along)
+                    w = b.load(element, w, t.size_bytes)
                     w = b.cast(t, b.splat(t, w), wide)
                     values[r] = b.fma(wide, w, x, values[r])
             return values
@@ -148,7 +142,7 @@ class Matrices:
         else:
             place = b.emit(f"mul i64 {number}, {step}") if step != 1 else number
             place = b.emit(f"add i64 {place}, {offset}") if offset else place
-        return b.emit(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {place}")
+        return b.at(t.memory_llvm, base, place)
 
     def outer(self, node: Node) -> None:
         """Lower the update of a matrix, entry by entry."""
@@ -164,10 +158,7 @@ class Matrices:
         base, ty = low.bases[id(root)], b.type(wide)
 
         def entry(i: str, j: str) -> None:
-            factors = []
-            for place, number in ((column, i), (row, j)):
-                at = b.emit(f"getelementptr {ty}, ptr {place}, i64 {number}")
-                factors.append(b.emit(f"load {ty}, ptr {at}"))
+            factors = [b.load_at(ty, *place) for place in ((column, i), (row, j))]
             item = self.total(wide, b.mul(wide, *factors))
             down = self.entry_address(t, base, m.offset, i, m.down)
             address = self.entry_address(t, down, 0, j, m.along)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.registers import joined, parts
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LOOP, REGIONS
@@ -74,12 +75,11 @@ class Outlined:
             b.helpers[name] = self._function(b, op, dtype, name, len(args), width)
         inner = Builder(width, b.target)
         ty, result = inner.type(dtype), inner.type(op.result_type(dtype))
-        parts = []
-        for start in range(0, b.lanes, inner.lanes):
-            pieces = [_piece(b, dtype, a, start, width) for a in args]
+        found = []
+        for pieces in zip(*(parts(b, dtype.llvm, a, width) for a in args), strict=True):
             passed = ", ".join(f"{ty} {piece}" for piece in pieces)
-            parts.append(b.emit(f"call fastcc {result} @{name}({passed})"))
-        return joined(b, op.result_type(dtype).llvm, parts, width)
+            found.append(b.emit(f"call fastcc {result} @{name}({passed})"))
+        return joined(b, op.result_type(dtype).llvm, found, width)
 
     def _function(
         self, outer: Builder, op: Op, dtype: DType, name: str, arity: int, width: int
@@ -93,23 +93,3 @@ class Outlined:
         params = ", ".join(f"{b.type(dtype)} {n}" for n in names)
         head = f"define internal fastcc {result} @{name}({params}) nounwind {{"
         return "\n".join([head, *b.lines, f"  ret {result} {value}", "}"])
-
-
-def _piece(b: Builder, dtype: DType, value: str, start: int, width: int) -> str:
-    """Take some lanes of a value."""
-    if width == b.width:
-        return value
-    picks = range(start, start + width)
-    return b.shuffle(b.type(dtype), value, "poison", picks)
-
-
-def joined(b: Builder, scalar: str, parts: list[str], width: int) -> str:
-    """Put vectors together to one, in pairs."""
-    while len(parts) > 1:
-        ty = f"<{width} x {scalar}>"
-        width *= 2
-        parts = [
-            b.shuffle(ty, x, y, range(width))
-            for x, y in zip(parts[::2], parts[1::2], strict=True)
-        ]
-    return parts[0]

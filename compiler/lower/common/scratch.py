@@ -127,9 +127,7 @@ class Scratch:
         first = b.emit(f"sub i64 {self.low.index_name}, {within}")
         start = b.emit(f"mul i64 {first}, {dtype.length}")
         place = b.emit(f"add i64 {start}, {within}")
-        return b.emit(
-            f"getelementptr {dtype.element.memory_llvm}, ptr {memory}, i64 {place}"
-        )
+        return b.at(dtype.element.memory_llvm, memory, place)
 
     # Whole buffers
 
@@ -147,17 +145,14 @@ class Scratch:
             place = str(int(entry) * area.stride)
         else:
             place = b.emit(f"mul i64 {entry}, {area.stride}")
-        return b.emit(
-            f"getelementptr {area.element.memory_llvm}, ptr {area.base}, i64 {place}"
-        )
+        return b.at(area.element.memory_llvm, area.base, place)
 
     def _align(self, area: Area) -> int:
         return min(64, self.b.lanes * area.element.size_bytes)
 
     def _load_entry(self, area: Area, entry: str) -> str:
         address = self._address(area, entry)
-        ty = self.b.memory_type(area.element)
-        return self.b.emit(f"load {ty}, ptr {address}, align {self._align(area)}")
+        return self.b.load(self.b.memory_type(area.element), address, self._align(area))
 
     def _store_entry(self, area: Area, entry: str, value: str) -> None:
         address = self._address(area, entry)

@@ -48,8 +48,7 @@ class State:
 
     def load_late(self, slot: int) -> str:
         """Load an address where it is used."""
-        address = self.b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
-        return self.b.emit(f"load ptr, ptr {address}, align 8")
+        return self.b.load("ptr", self.b.at("i8", "%args", 8 * slot), 8)
 
     def address(self, node: Node) -> str:
         """Return where an array lies of which each element reads its entry."""

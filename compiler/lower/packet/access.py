@@ -308,10 +308,8 @@ class Access:
             f"{vector} {numbers}"
         )
         loop.close(served)
-        return b.emit(
-            f"phi {vector} [ zeroinitializer, %{loop.before} ], "
-            f"[ {numbers}.n, %{loop.latch} ]"
-        )
+        sides = ("zeroinitializer", loop.before), (f"{numbers}.n", loop.latch)
+        return b.phi(vector, *sides)
 
     def scatter_error(self, node: Node) -> str:
         """Add atomically, lane by lane; return what rounding took from each sum."""
@@ -348,10 +346,10 @@ class Access:
         items = [lane_of(b, ty, value, loop.lane) for value in values]
         place = entry_address(b, element, low.bases[id(root)], at)
         result = update(b, t, place, *items)
-        slot = b.emit(f"getelementptr {element}, ptr {results}, i64 {loop.lane}")
+        slot = b.at(element, results, loop.lane)
         b.line(f"store {element} {result}, ptr {slot}")
         loop.close()
-        return b.from_memory(t, b.emit(f"load {ty}, ptr {results}, align 32"))
+        return b.from_memory(t, b.load(ty, results, 32))
 
     def _ranks(self, mask: str) -> str:
         """Return for each lane how many set lanes lie below it."""

@@ -110,8 +110,7 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
             f"[ %{names[k]}.n, %{join} ]"
         )
     name = f"llvm.vector.reduce.umax.{b.suffix(UINT32)}"
-    b.declarations[name] = f"declare i32 @{name}({vector})"
-    number = b.emit(f"call i32 @{name}({vector} %{rest})")
+    number = b.call("i32", name, (vector, f"%{rest}"))
     lanes = b.compare("eq", UINT32, f"%{rest}", b.splat(UINT32, number))
     wide = b.wide(lanes)
     starts = [b.label("body") for _ in bodies]
@@ -130,11 +129,8 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     b.block(join)
     found = {}
     for k in used:
-        incoming = ", ".join(
-            f"[ {values[k]}, %{end} ]"
-            for values, end in zip(crossing, ends, strict=True)
-        )
-        found[k] = b.emit(f"phi {flow.cross_type(types[k])} {incoming}")
+        incoming = zip([values[k] for values in crossing], ends, strict=True)
+        found[k] = b.phi(flow.cross_type(types[k]), *incoming)
     for k, value in found.items():
         old = flow.arrive(types[k], f"%{names[k]}")
         new = b.select(types[k], wide, flow.arrive(types[k], value), old)

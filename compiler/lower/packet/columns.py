@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.registers import joined
 from lumijit.compiler.emit.type_names import bits_of
-from lumijit.compiler.lower.common.outline import joined
 
 # As many entries side by side are written, or updated, at once.
 MOST_IN_ROW = 4

@@ -161,20 +161,15 @@ class Divergence:
             for p in passing
             if uniform.passed[p] is block.outputs[p.attr]
         }
-        leave = b.current
+        leave, nothing = b.current, ("zeroinitializer", start)
         b.branch(join)
         b.block(join)
         for p, scalar in scalars.items():
-            uniform.scalars[p] = b.emit(
-                f"phi {p.type.llvm} [ {scalar}, %{leave} ], "
-                f"[ zeroinitializer, %{start} ]"
-            )
+            uniform.scalars[p] = b.phi(p.type.llvm, (scalar, leave), nothing)
         phis = {}
         for k, value in crossing.items():
             ty = self.cross_type(block.outputs[k].type)
-            phis[k] = b.emit(
-                f"phi {ty} [ {value}, %{leave} ], [ zeroinitializer, %{start} ]"
-            )
+            phis[k] = b.phi(ty, (value, leave), nothing)
         for k, value in phis.items():
             direct[k] = self.arrive(block.outputs[k].type, value)
         return direct

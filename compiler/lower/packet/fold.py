@@ -166,7 +166,7 @@ class Fold(PacketLowering):
         ty = b.memory_type(t)
         place = None if at is None else at()
         if place is not None:
-            total = b.emit(f"load {ty}, ptr {place}, align {t.size_bytes}")
+            total = b.load(ty, place, t.size_bytes)
         b.lines.append(combine_text(op, t, ty, name, total, value))
         if place is not None:
             b.line(f"store {ty} %{name}, ptr {place}, align {t.size_bytes}")
@@ -175,9 +175,7 @@ class Fold(PacketLowering):
         """Return where the totals of a packet's columns lie."""
         b, (node,) = self.b, self.program.outputs
         column = b.emit(f"sub i64 {self.index_name}, %start")
-        return b.emit(
-            f"getelementptr {node.type.memory_llvm}, ptr %totals, i64 {column}"
-        )
+        return b.at(node.type.memory_llvm, "%totals", column)
 
     def _module(self, name: str, first: str) -> str:
         """End the loop over %e, which begins in a block, and the module."""

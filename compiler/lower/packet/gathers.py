@@ -17,6 +17,7 @@ from lumijit.compiler.ir.checked_reads import is_checked, split
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.ir.roles import is_true
+from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.lines import Tests
@@ -217,7 +218,7 @@ class Gathers:
         """Load a packet of words."""
         b = self.b
         if active == b.const(BOOL, True):
-            return b.emit(f"load {b.type(t)}, ptr {place}, align {t.size_bytes}")
+            return b.load(b.type(t), place, t.size_bytes)
         return load_call(b, t.llvm, b.type(t), place, b.narrow(active))
 
     def _load_runs(self, nodes: list[Node]) -> list[str]:
@@ -298,11 +299,10 @@ class Gathers:
         base = low.addresses[node.deps[0]]
         if _offset(node):
             index = b.emit(f"add i32 {index}, {_offset(node)}")
-        wide = b.emit(f"zext i32 {index} to i64")
-        place = b.emit(f"getelementptr {element}, ptr {base}, i64 {wide}")
+        place = entry_address(b, element, base, index)
         if mask != "true":
             place = b.emit(f"select i1 {mask}, ptr {place}, ptr {self._zero()}")
-        entry = b.emit(f"load {element}, ptr {place}")
+        entry = b.load(element, place)
         return b.emit(f"icmp ne i8 {entry}, 0") if node.type is BOOL else entry
 
     def _zero(self) -> str:
@@ -330,8 +330,7 @@ class Gathers:
         def read(lane: int) -> str:
             base = lane_of(b, b.type(UINT64), bases, lane)
             start = b.emit(f"inttoptr i64 {base} to ptr")
-            place = lane_address(b, element, start, index, lane)
-            return b.emit(f"load {element}, ptr {place}")
+            return b.load(element, lane_address(b, element, start, index, lane))
 
         raw = each_lane(b, element, read)
         return b.from_memory(t, low.cleared(b.memory_type(t), raw, node.deps[2]))
@@ -346,8 +345,7 @@ class Gathers:
         b = self.b
 
         def read(lane: int) -> str:
-            address = lane_address(b, element, base, index, lane)
-            entry = b.emit(f"load {element}, ptr {address}")
+            entry = b.load(element, lane_address(b, element, base, index, lane))
             return b.emit(f"zext {element} {entry} to {into}") if into else entry
 
         return each_lane(b, into or element, read)
@@ -361,7 +359,7 @@ class Gathers:
         index = self._safe_index(low.values[first.deps[1]], self._active(first))
         base = low.addresses[first.deps[0]]
         if _offset(first):
-            base = b.emit(f"getelementptr {t.llvm}, ptr {base}, i64 {_offset(first)}")
+            base = b.at(t.llvm, base, _offset(first))
         is_stream = self._is_stream(t, first.deps[1])
         columns = self._read_rows(t, base, index, offsets, is_stream)
         for node in nodes:
@@ -402,19 +400,16 @@ class Gathers:
         span = 2 if max(offsets) == 1 else 4
         if b.target.has_masks and span == 2 and t.bits == 32 and not is_stream:
             every = b.const(BOOL, True)
-            pairs = gather_call(
-                b, "i64", b.type(UINT64), base, index, every, step=t.llvm
-            )
+            wide = b.type(UINT64)
+            pairs = gather_call(b, "i64", wide, base, index, every, step=t.llvm)
             w = b.width
             ty = f"<{2 * w} x {t.llvm}>"
-            flat = b.emit(f"bitcast {b.type(UINT64)} {pairs} to {ty}")
+            flat = b.emit(f"bitcast {wide} {pairs} to {ty}")
             return {k: b.shuffle(ty, flat, flat, range(k, 2 * w, 2)) for k in offsets}
         rows = []
         for lane in range(b.width):
             address = lane_address(b, t.llvm, base, index, lane)
-            rows.append(
-                b.emit(f"load <{span} x {t.llvm}>, ptr {address}, align {t.size_bytes}")
-            )
+            rows.append(b.load(f"<{span} x {t.llvm}>", address, t.size_bytes))
         return transpose(b, t.llvm, rows, span, offsets)
 
 

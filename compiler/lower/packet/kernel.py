@@ -142,8 +142,7 @@ class PacketLowering(PacketState):
     def _tail_mask(self, end: str = "%end") -> str:
         b = self.b
         left = b.emit(f"sub i64 {end}, {self.index_name}")
-        most = b.emit(f"call i64 @llvm.umin.i64(i64 {left}, i64 {b.width})")
-        b.declarations["llvm.umin.i64"] = "declare i64 @llvm.umin.i64(i64, i64)"
+        most = b.call("i64", "llvm.umin.i64", ("i64", left), ("i64", str(b.width)))
         count = b.splat(INT32, b.emit(f"trunc i64 {most} to i32"))
         return b.compare("sgt", INT32, count, self.lane_numbers())
 
@@ -172,12 +171,8 @@ class PacketLowering(PacketState):
         """Read the lanes' entries of an array."""
         b = self.b
         t = node.type
-        address = b.emit(
-            f"getelementptr {t.memory_llvm}, ptr {self.address(node)}, "
-            f"i64 {self.index_name}"
-        )
-        ty = b.memory_type(t)
-        raw = b.emit(f"load {ty}, ptr {address}, align {t.size_bytes}")
+        address = b.at(t.memory_llvm, self.address(node), self.index_name)
+        raw = b.load(b.memory_type(t), address, t.size_bytes)
         return b.from_memory(t, raw)
 
     def store(self, node: Node, address: str) -> None:
@@ -186,9 +181,7 @@ class PacketLowering(PacketState):
         t = node.type
         value = b.to_memory(t, self.values[node])
         ty = b.memory_type(t)
-        place = b.emit(
-            f"getelementptr {t.memory_llvm}, ptr {address}, i64 {self.index_name}"
-        )
+        place = b.at(t.memory_llvm, address, self.index_name)
         streaming = ", !nontemporal !1" if self.program.is_streaming else ""
         align = min(64, b.width * t.size_bytes)
         b.line(f"store {ty} {value}, ptr {place}, align {align}{streaming}")

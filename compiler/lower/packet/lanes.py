@@ -69,19 +69,16 @@ class LaneLoop:
         self._phi(self.bits, self.left, start)
         if carried:
             self._phi(b.type(UINT32), carried, "zeroinitializer")
-        self.lane = self._counted("cttz", self.left, "i1 true")
+        self.lane = self._counted("cttz", self.left, ("i1", "true"))
 
     def _phi(self, ty: str, name: str, first: str) -> None:
         sides = f"[ {first}, %{self.before} ], [ {name}.n, %{self.latch} ]"
         self.b.line(f"{name} = phi {ty} {sides}")
 
-    def _counted(self, function: str, lanes: str, *more: str) -> str:
+    def _counted(self, function: str, lanes: str, *more: tuple[str, str]) -> str:
         """Call one of LLVM's functions that count bits; the result is an `i64`."""
         b, name = self.b, f"llvm.{function}.{self.bits}"
-        types = ", ".join([self.bits, *(part.split()[0] for part in more)])
-        b.declarations[name] = f"declare {self.bits} @{name}({types})"
-        passed = ", ".join([f"{self.bits} {lanes}", *more])
-        count = b.emit(f"call {self.bits} @{name}({passed})")
+        count = b.call(self.bits, name, (self.bits, lanes), *more)
         return b.emit(f"trunc {self.bits} {count} to i64") if b.width > 64 else count
 
     def count(self, lanes: str) -> str:

@@ -11,12 +11,8 @@ def load_call(b: Builder, element: str, ty: str, place: str, mask: str) -> str:
     """Write a masked load of a packet of entries."""
     name = f"llvm.masked.load.v{b.width}{mangled(element)}.p0"
     masks = b.type(BOOL)
-    b.declarations[name] = f"declare {ty} @{name}(ptr, i32, {masks}, {ty})"
-    align = bits_of(element) // 8
-    return b.emit(
-        f"call {ty} @{name}(ptr {place}, i32 {align}, "
-        f"{masks} {mask}, {ty} zeroinitializer)"
-    )
+    where = ("ptr", place), ("i32", str(bits_of(element) // 8))
+    return b.call(ty, name, *where, (masks, mask), (ty, "zeroinitializer"))
 
 
 def store_call(b: Builder, element: str, value: str, place: str, mask: str) -> None:
@@ -45,9 +41,5 @@ def gather_call(
     pointers = b.emit(f"getelementptr {step}, ptr {base}, {b.type(UINT32)} {index}")
     name = f"llvm.masked.gather.v{w}{mangled(element)}.v{w}p0"
     masks = b.type(BOOL)
-    b.declarations[name] = f"declare {ty} @{name}(<{w} x ptr>, {masks}, {ty})"
-    align = max(1, bits_of(step) // 8)
-    return b.emit(
-        f"call {ty} @{name}(<{w} x ptr> align {align} {pointers}, "
-        f"{masks} {mask}, {ty} zeroinitializer)"
-    )
+    where = f"<{w} x ptr>", f"align {max(1, bits_of(step) // 8)} {pointers}"
+    return b.call(ty, name, where, (masks, mask), (ty, "zeroinitializer"))

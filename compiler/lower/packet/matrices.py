@@ -75,13 +75,9 @@ class Matrices(matrices.Matrices):
     def _pieces(self, t: DType, lanes: int, base: str, number: str) -> list[str]:
         """Load a value in memory, register by register."""
         b, wide = self.b, wide_type(t)
-        first = b.emit(f"getelementptr {b.type(wide)}, ptr {base}, i64 {number}")
+        first = b.at(b.type(wide), base, number)
         ty = f"<{lanes} x {wide.llvm}>"
-        found = []
-        for k in range(b.width // lanes):
-            place = b.emit(f"getelementptr {ty}, ptr {first}, i64 {k}")
-            found.append(b.emit(f"load {ty}, ptr {place}"))
-        return found
+        return [b.load_at(ty, first, k) for k in range(b.width // lanes)]
 
     def _sums(
         self, t: DType, lanes: int, factors: list[str], row: str, first: str, count: int
@@ -90,17 +86,15 @@ class Matrices(matrices.Matrices):
         b, wide = self.b, wide_type(t)
         ty = f"<{lanes} x {wide.llvm}>"
         fma = f"llvm.fma.v{lanes}f{wide.bits}"
-        b.declarations[fma] = f"declare {ty} @{fma}({ty}, {ty}, {ty})"
         found = ["zeroinitializer"] * lanes
-        start = b.emit(f"getelementptr {b.type(wide)}, ptr {row}, i64 {first}")
+        start = b.at(b.type(wide), row, first)
         for k in range(count):
             total = ""
             for x, y in zip(
                 factors, self._pieces(t, lanes, start, str(k)), strict=True
             ):
                 if total:
-                    operands = f"{ty} {x}, {ty} {y}, {ty} {total}"
-                    total = b.emit(f"call {ty} @{fma}({operands})")
+                    total = b.call(ty, fma, (ty, x), (ty, y), (ty, total))
                 else:
                     total = b.emit(f"fmul {ty} {x}, {y}")
             found[k] = total
@@ -128,8 +122,8 @@ class Matrices(matrices.Matrices):
             value = lane_of(b, f"<{lanes} x {ty}>", sums, k) if one else sums
             if not one:
                 element, ty = f"<{lanes} x {element}>", f"<{lanes} x {ty}>"
-            at = b.emit(f"getelementptr {t.memory_llvm}, ptr {place}, i64 {k}")
-            old = b.emit(f"load {element}, ptr {at}, align {t.size_bytes}")
+            at = b.at(t.memory_llvm, place, k)
+            old = b.load(element, at, t.size_bytes)
             old = b.emit(f"fpext {element} {old} to {ty}") if element != ty else old
             new = b.emit(f"fadd {ty} {old}, {value}")
             new = b.emit(f"fptrunc {ty} {new} to {element}") if element != ty else new

@@ -75,22 +75,19 @@ class Numbers:
             return self._broadcast(t, slot)
         index = slot - self.wide[t.bits].first
         offset = self.offsets[t.bits] + index * b.width * t.size_bytes
-        place = b.emit(f"getelementptr i8, ptr %args, i64 {offset}")
-        return b.emit(f"load {b.type(t)}, ptr {place}, align 8")
+        return b.load(b.type(t), b.at("i8", "%args", offset), 8)
 
     def _broadcast(self, dtype: DType, slot: int) -> str:
         """Load an argument into all lanes, in as few instructions as LLVM takes."""
-        b = self.low.b
-        place = b.emit(f"getelementptr i8, ptr %args, i64 {8 * slot}")
+        place = self.low.b.at("i8", "%args", 8 * slot)
         return self._spread(dtype, place, 8)
 
     def _spread(self, dtype: DType, address: str, align: int) -> str:
         b = self.low.b
         one = f"<1 x {dtype.llvm}>"
-        entry = b.emit(f"load {one}, ptr {address}, align {align}")
+        entry, lanes = b.load(one, address, align), f"<{b.width} x i32>"
         return b.emit(
-            f"shufflevector {one} {entry}, {one} poison, "
-            f"<{b.width} x i32> zeroinitializer"
+            f"shufflevector {one} {entry}, {one} poison, {lanes} zeroinitializer"
         )
 
     def widen(self, offset: int) -> None:

@@ -148,7 +148,7 @@ class Rows:
         b.branch(both)
         b.block(both)
         return [
-            b.emit(f"phi {ty} [ {one}, %{done} ], [ {other}, %{before} ]")
+            b.phi(ty, (one, done), (other, before))
             for ty, one, other in zip(types, raw, others, strict=True)
         ]
 
@@ -159,7 +159,7 @@ class Rows:
         element, ty = t.memory_llvm, b.memory_type(t)
         address = self.runs.address(element, base, index, offset, span.first)
         if not step:
-            return b.spread(element, b.emit(f"load {element}, ptr {address}"))
+            return b.spread(element, b.load(element, address))
         packet = load_call(b, element, ty, address, self._turned(mask, step))
         return turned(b, ty, packet, step)
 

@@ -99,7 +99,7 @@ class Runs:
         b.block(labels[2])
         (left, ones), (right, others) = sides
         return [
-            b.emit(f"phi {ty} [ {one}, %{left} ], [ {other}, %{right} ]")
+            b.phi(ty, (one, left), (other, right))
             for ty, one, other in zip(types, ones, others, strict=True)
         ]
 
@@ -138,7 +138,7 @@ class Runs:
             offset -= b.width - 1
         if offset:
             place = b.emit(f"add i64 {place}, {offset}")
-        return b.emit(f"getelementptr {element}, ptr {base}, i64 {place}")
+        return b.at(element, base, place)
 
     def load(self, t: DType, base: str, index: Node, offset: int = 0) -> str:
         """Load a packet of entries as they are in memory, in the order of the lanes."""
@@ -146,8 +146,8 @@ class Runs:
         place, ty = self.address(t.memory_llvm, base, index, offset), b.memory_type(t)
         step = self.found[index].step
         if not step:
-            return b.spread(t.memory_llvm, b.emit(f"load {t.memory_llvm}, ptr {place}"))
-        packet = b.emit(f"load {ty}, ptr {place}, align {t.size_bytes}")
+            return b.spread(t.memory_llvm, b.load(t.memory_llvm, place))
+        packet = b.load(ty, place, t.size_bytes)
         return turned(b, ty, packet, step)
 
     def store(self, element: str, value: str, base: str, index: Node) -> None:

@@ -36,18 +36,11 @@ class Scratch(scratch.Scratch):
         memory = low.addresses[node]
         area = self._new_area(local_type_of(node))
         element = area.element.memory_llvm
-        ty = b.memory_type(area.element)
 
         def spread(entry: str) -> None:
             place = b.emit(f"mul i64 {entry}, {CHUNK}")
-            source = b.emit(f"getelementptr {element}, ptr {memory}, i64 {place}")
-            one = b.emit(f"load {element}, ptr {source}")
-            first = b.emit(f"insertelement {ty} poison, {element} {one}, i32 0")
-            every = b.emit(
-                f"shufflevector {ty} {first}, {ty} poison, "
-                f"<{b.width} x i32> zeroinitializer"
-            )
-            self._store_entry(area, entry, every)
+            one = b.load_at(element, memory, place)
+            self._store_entry(area, entry, b.spread(element, one))
 
         self.for_entries(area.dtype.length, spread)
         low.values[node] = area.base
@@ -66,7 +59,7 @@ class Scratch(scratch.Scratch):
     def _lane_address(self, area: Area, places: str, lane: int) -> str:
         b = self.b
         element = area.element.memory_llvm
-        mine = b.emit(f"getelementptr {element}, ptr {area.base}, i64 {lane}")
+        mine = b.at(element, area.base, lane)
         return lane_address(b, element, mine, places, lane)
 
     def read_entries(self, area: Area, index: Node) -> str:
@@ -84,8 +77,7 @@ class Scratch(scratch.Scratch):
         places = b.mul(UINT32, last, area.stride)
 
         def read(lane: int) -> str:
-            address = self._lane_address(area, places, lane)
-            return b.emit(f"load {element}, ptr {address}")
+            return b.load(element, self._lane_address(area, places, lane))
 
         return each_lane(b, element, read)
 

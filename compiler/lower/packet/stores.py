@@ -224,9 +224,9 @@ class Stores:
         is_set = b.origin(active) == self.low.tail_mask
         loop = LaneLoop(b, mask_bits(b, b.narrow(active)), is_set)
         lane = loop.lane
-        places = {key: _entry(b, "i32", at, lane) for key, at in known.items()}
+        places = {key: b.load_at("i32", at, lane) for key, at in known.items()}
         for write, vector in zip(writes, vectors, strict=True):
-            item = _entry(b, write.element, vector, lane)
+            item = b.load_at(write.element, vector, lane)
             _store(b, write.element, item, write, places[write.index])
         loop.close()
 
@@ -235,11 +235,6 @@ class Stores:
         address = self.low.on_stack(role, ty)
         self.low.b.line(f"store {ty} {vector}, ptr {address}, align 32")
         return address
-
-
-def _entry(b: Builder, element: str, address: str, lane: str) -> str:
-    place = b.emit(f"getelementptr {element}, ptr {address}, i64 {lane}")
-    return b.emit(f"load {element}, ptr {place}")
 
 
 def _store(b: Builder, ty: str, item: str, write: Write, at: str) -> None:

@@ -7,9 +7,11 @@ of reading all lanes in a row.
 
 from __future__ import annotations
 
+from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.emit.repetition import repeat
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED
+from lumijit.compiler.lower.packet.lanes import lane_of
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import UINT32, DType
 
@@ -37,7 +39,7 @@ def read_table(
     b = low.b
     low.cross_mask()
     positions, ty = b.type(UINT32), b.type(dtype)
-    first = b.emit(f"extractelement {positions} {index}, i32 0")
+    first = lane_of(b, positions, index, 0)
     differs = b.compare("ne", UINT32, index, b.splat(UINT32, first))
     some = b.any_lane(differs)
     labels = [b.label(s) for s in ("one", "spread", "read")]
@@ -48,33 +50,29 @@ def read_table(
     b.block(one)
     at = b.emit(f"zext i32 {first} to i64")
     element = dtype.llvm
-    same = [b.splat(dtype, _entry(low, element, base, at, o)) for o in offsets]
+    same = [b.splat(dtype, _entry(b, element, base, at, o)) for o in offsets]
     b.branch(done)
     b.block(spread)
     b.line(f"store {positions} {index}, ptr {places}, align 32")
 
     def read(lane: str) -> None:
-        place = b.emit(f"getelementptr i32, ptr {places}, i64 {lane}")
-        at = b.emit(f"zext i32 {b.emit(f'load i32, ptr {place}')} to i64")
+        at = b.emit(f"zext i32 {b.load_at('i32', places, lane)} to i64")
         for address, offset in zip(found, offsets, strict=True):
-            entry = _entry(low, element, base, at, offset)
-            target = b.emit(f"getelementptr {element}, ptr {address}, i64 {lane}")
+            entry = _entry(b, element, base, at, offset)
+            target = b.at(element, address, lane)
             b.line(f"store {element} {entry}, ptr {target}")
 
     repeat(b, b.width, read)
     end = b.current
-    apart = [b.emit(f"load {ty}, ptr {address}, align 32") for address in found]
+    apart = [b.load(ty, address, 32) for address in found]
     b.branch(done)
     b.block(done)
-    return [
-        b.emit(f"phi {ty} [ {x}, %{one} ], [ {y}, %{end} ]")
-        for x, y in zip(same, apart, strict=True)
-    ]
+    pairs = zip(same, apart, strict=True)
+    return [b.phi(ty, (x, one), (y, end)) for x, y in pairs]
 
 
-def _entry(low: PacketState, element: str, base: str, at: str, offset: int) -> str:
-    b = low.b
-    place = b.emit(f"getelementptr {element}, ptr {base}, i64 {at}")
+def _entry(b: Builder, element: str, base: str, at: str, offset: int) -> str:
+    place = b.at(element, base, at)
     if offset:
-        place = b.emit(f"getelementptr {element}, ptr {place}, i64 {offset}")
-    return b.emit(f"load {element}, ptr {place}")
+        place = b.at(element, place, offset)
+    return b.load(element, place)

@@ -41,7 +41,7 @@ from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.plan.program import Program, is_baked
-from lumijit.runtime.dtypes import BOOL, FLOAT16, INT32, DType
+from lumijit.runtime.dtypes import BOOL, FLOAT16, INT32, UINT32, UINT64, DType
 
 # Operations on floats that cost more than this may differ in the last bit.
 EXACT_COST = 4
@@ -122,10 +122,9 @@ class Uniform:
         """Return an index that is at most `last`."""
         if scalar.isdigit():
             return str(min(int(scalar), last))
-        b = self.low.b
-        b.declarations["llvm.umin.i32"] = "declare i32 @llvm.umin.i32(i32, i32)"
-        low = b.emit(f"call i32 @llvm.umin.i32(i32 {scalar}, i32 {last})")
-        return b.emit(f"zext i32 {low} to i64")
+        with self.low.scalar_code() as b:
+            low = b.binary_intrinsic("umin", UINT32, scalar, last)
+            return b.cast(UINT32, low, UINT64)
 
 
 def find_uniform(program: Program, demand: Demand) -> Found:

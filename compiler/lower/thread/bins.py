@@ -151,7 +151,7 @@ class Bins:
         return carried
 
     def _entry(self, t: DType, base: str, at: str) -> str:
-        return self.b.emit(f"getelementptr {t.memory_llvm}, ptr {base}, i64 {at}")
+        return self.b.at(t.memory_llvm, base, at)
 
     def _merge(self, copy: Copy, at: str) -> None:
         """Combine what the copies have of an entry with the target's."""
@@ -159,7 +159,7 @@ class Bins:
         element, neutral = t.memory_llvm, b.const(t, identity(copy.op, t))
 
         def take(place: str, total: str) -> str:
-            x = b.emit(f"load {element}, ptr {self._entry(t, copy.base, place)}")
+            x = b.load(element, self._entry(t, copy.base, place))
             return combine(b, copy.op, t, element, total, x)
 
         end = b.emit(f"add i64 {at}, {self._entries(copy)}")

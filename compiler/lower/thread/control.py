@@ -42,9 +42,7 @@ def lower_branch(low: Lowering, node: Node) -> None:
 
 def _phi(low: Lowering, node: Node, values: list[str], ends: list[str]) -> str:
     """Join what blocks have computed; `node` has the type."""
-    incoming = zip(values, ends, strict=True)
-    pairs = ", ".join(f"[ {value}, %{end} ]" for value, end in incoming)
-    return low.b.emit(f"phi {node.type.llvm} {pairs}")
+    return low.b.phi(node.type.llvm, *zip(values, ends, strict=True))
 
 
 def lower_loop(low: Lowering, node: Node, cancel: str = "") -> None:

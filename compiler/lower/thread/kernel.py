@@ -122,14 +122,10 @@ class ThreadLowering(Lowering):
     # Memory
 
     def _own_address(self, t: DType, base: str) -> str:
-        return self.b.emit(
-            f"getelementptr {t.memory_llvm}, ptr {base}, i64 {self.index_name}"
-        )
+        return self.b.at(t.memory_llvm, base, self.index_name)
 
     def _read(self, t: DType, address: str) -> str:
-        return self.b.from_memory(
-            t, self.b.emit(f"load {t.memory_llvm}, ptr {address}")
-        )
+        return self.b.from_memory(t, self.b.load(t.memory_llvm, address))
 
     def _write(self, t: DType, address: str, value: str) -> None:
         stored = self.b.to_memory(t, value)
@@ -167,8 +163,7 @@ class ThreadLowering(Lowering):
         value, end, before = self._where(mask, code)
         if not end:
             return value
-        zero = self.b.const(t, 0)
-        return self.b.emit(f"phi {t.llvm} [ {value}, %{end} ], [ {zero}, %{before} ]")
+        return self.b.phi(t.llvm, (value, end), (self.b.const(t, 0), before))
 
     def _place(self, node: Node, base: str) -> str:
         """Return the address of the entry that an indexed read asks for."""
@@ -201,8 +196,8 @@ class ThreadLowering(Lowering):
 
         found, end, before = self._where(row[0].deps[2], read)
         if end:
-            rest = f"[ {b.const(t, 0)}, %{before} ]"
-            found = [b.emit(f"phi {t.llvm} [ {x}, %{end} ], {rest}") for x in found]
+            rest = b.const(t, 0), before
+            found = [b.phi(t.llvm, (x, end), rest) for x in found]
         self.values.update(zip(row, found, strict=True))
 
     def _gather_at(self, node: Node) -> str:
@@ -234,7 +229,7 @@ class ThreadLowering(Lowering):
             if reduction.op == "identity":
                 b.line(f"store {element} {item}, ptr {place}")
             elif reduction.mode == "no_conflicts":
-                old = b.emit(f"load {element}, ptr {place}")
+                old = b.load(element, place)
                 item = combine(b, reduction.op, t, element, old, item)
                 b.line(f"store {element} {item}, ptr {place}")
             else:

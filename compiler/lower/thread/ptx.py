@@ -251,10 +251,8 @@ def _from_lane(b: Builder, word: str, bits: str, peers: str, lane: str) -> str:
 
 def _call(b: Builder, ty: str, name: str, *given: str, stem: str = "llvm.nvvm") -> str:
     """Call an intrinsic; operands are given with their types."""
-    function = f"@{stem}.{name}"
-    listed = ", ".join(x.partition(" ")[0] for x in given)
-    b.declarations[function] = f"declare {ty} {function}({listed})"
-    return b.emit(f"call {ty} {function}({', '.join(given)})")
+    pairs = [(kind, value) for kind, _, value in (x.partition(" ") for x in given)]
+    return b.call(ty, f"{stem}.{name}", *pairs)
 
 
 class PtxTarget(ThreadTarget):

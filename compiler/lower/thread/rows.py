@@ -50,20 +50,15 @@ def read_row(b: Builder, t: DType, address: str, count: int) -> list[str]:
     together, apart, done = (b.label(n) for n in ("together", "apart", "read"))
     b.branch_if(b.emit(f"icmp eq i64 {rest}, 0"), together, apart)
     b.block(together)
-    row = b.emit(f"load <{count} x {element}>, ptr {address}, align {size}")
+    row = b.load(f"<{count} x {element}>", address, size)
     parts = [
         b.emit(f"extractelement <{count} x {element}> {row}, i32 {k}")
         for k in range(count)
     ]
     b.branch(done)
     b.block(apart)
-    others = []
-    for k in range(count):
-        place = b.emit(f"getelementptr {element}, ptr {address}, i64 {k}")
-        others.append(b.emit(f"load {element}, ptr {place}"))
+    others = [b.load_at(element, address, k) for k in range(count)]
     b.branch(done)
     b.block(done)
-    return [
-        b.emit(f"phi {element} [ {x}, %{together} ], [ {y}, %{apart} ]")
-        for x, y in zip(parts, others, strict=True)
-    ]
+    pairs = zip(parts, others, strict=True)
+    return [b.phi(element, (x, together), (y, apart)) for x, y in pairs]
