@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from threading import get_ident
 from typing import Any
 
-from lumijit.runtime.contexts import Block, Setting
+from lumijit.runtime.contexts import Block, of_threads
 from lumijit.runtime.device import DeviceId, chosen, is_there
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.runtime.history import JitBackend
@@ -115,15 +114,4 @@ class scoped_device:
         self._entered.pop().__exit__()
 
 
-def _chosen_here() -> DeviceId | None:
-    return chosen.get(get_ident())
-
-
-def _choose(which: DeviceId | None) -> None:
-    if which is None:
-        chosen.pop(get_ident(), None)
-    else:
-        chosen[get_ident()] = which
-
-
-_chosen = Setting(_chosen_here, _choose)
+_chosen = of_threads(chosen)

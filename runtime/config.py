@@ -107,30 +107,12 @@ class Flags(threading.local):
 
 flags: Final = Flags()
 
-_ATTRIBUTES: Final = (
-    (JitFlag.Debug, "debug"),
-    (JitFlag.ReuseIndices, "reuse_indices"),
-    (JitFlag.ConstantPropagation, "constant_propagation"),
-    (JitFlag.ValueNumbering, "value_numbering"),
-    (JitFlag.FastMath, "fast_math"),
-    (JitFlag.SymbolicLoops, "symbolic_loops"),
-    (JitFlag.OptimizeLoops, "optimize_loops"),
-    (JitFlag.CompressLoops, "compress_loops"),
-    (JitFlag.SymbolicCalls, "symbolic_calls"),
-    (JitFlag.OptimizeCalls, "optimize_calls"),
-    (JitFlag.MergeFunctions, "merge_functions"),
-    (JitFlag.ForceOptiX, "force_optix"),
-    (JitFlag.PrintIR, "print_ir"),
-    (JitFlag.KernelHistory, "kernel_history"),
-    (JitFlag.LaunchBlocking, "launch_blocking"),
-    (JitFlag.ScatterReduceLocal, "scatter_reduce_local"),
-    (JitFlag.SymbolicConditionals, "symbolic_conditionals"),
-    (JitFlag.SymbolicScope, "symbolic_scope"),
-    (JitFlag.FullTracebacks, "full_tracebacks"),
-    (JitFlag.CheckBounds, "check_bounds"),
-    (JitFlag.CheckDerivatives, "check_derivatives"),
-    (JitFlag.KernelFreezing, "kernel_freezing"),
-    (JitFlag.PacketOps, "packet_ops"),
+# Members and attributes have the same names, spelled as those of their kinds.
+_BY_NAME: Final = {name.lower(): m for name, m in JitFlag.__members__.items()}
+_ATTRIBUTES: Final = tuple(
+    (_BY_NAME[name.replace("_", "")], name)
+    for name in vars(Flags)
+    if not name.startswith("__")
 )
 
 #: The attributes of `flags`.

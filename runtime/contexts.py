@@ -14,6 +14,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
+from threading import get_ident
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -53,6 +54,21 @@ class Variable(Generic[T]):
         return Block(self, value)
 
 
+def of_threads(table: dict[int, T]) -> Setting[T | None]:
+    """Return the entries of threads in a table as a setting; None: there is none."""
+
+    def get() -> T | None:
+        return table.get(get_ident())
+
+    def put(entry: T | None) -> None:
+        if entry is None:
+            table.pop(get_ident(), None)
+        else:
+            table[get_ident()] = entry
+
+    return Setting(get, put)
+
+
 class _Opened(threading.local):
     """The blocks that are open in a thread."""
 
@@ -75,8 +91,12 @@ class Setting(Generic[T]):
         self.set = put
         self.opened = _Opened()
 
-    def block(self, value: T) -> Block[T]:
+    def during(self, value: T) -> During[T]:
         """Return a context manager that sets another value meanwhile."""
+        return During(self, value)
+
+    def block(self, value: T) -> Block[T]:
+        """Return one that may end later than those around it, as in generators."""
         return Block(self, value)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from lumijit.runtime import buffers, cpu, workers
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.contexts import During, of_threads
 from lumijit.runtime.errors import BackendError
 from lumijit.runtime.history import JitBackend
 
@@ -254,24 +255,12 @@ def is_there(which: DeviceId) -> bool:
         return False
 
 
-class on:
-    """Have this thread compute on a device, or on the host."""
+_here: Final = of_threads(away)
 
-    def __init__(self, device: Attached | None) -> None:
-        self._device = device
 
-    def __enter__(self) -> None:
-        self._before = away.get(get_ident())
-        self._put(self._device)
-
-    def __exit__(self, *_: object) -> None:
-        self._put(self._before)
-
-    def _put(self, device: Attached | None) -> None:
-        if device is None:
-            away.pop(get_ident(), None)
-        else:
-            away[get_ident()] = device
+def on(device: Attached | None) -> During[Attached | None]:
+    """Have this thread compute on a device, or on the host, in a block."""
+    return _here.during(device)
 
 
 def wait_for_all() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from threading import get_ident
 from typing import Any, Final
 
+from lumijit.runtime.contexts import During, of_threads
+
 
 class Recorder:
     """Somebody who is told what happens; this one ignores it."""
@@ -56,22 +58,9 @@ def is_heard() -> bool:
     return get_ident() in listening
 
 
-class hearing:
-    """Have a recorder listen to this thread, in place of another one."""
+_here: Final = of_threads(listening)
 
-    def __init__(self, recorder: Recorder | None) -> None:
-        self._recorder = recorder
 
-    def __enter__(self) -> None:
-        thread = get_ident()
-        self._before = listening.get(thread)
-        self._put(self._recorder)
-
-    def __exit__(self, *_: object) -> None:
-        self._put(self._before)
-
-    def _put(self, recorder: Recorder | None) -> None:
-        if recorder is None:
-            listening.pop(get_ident(), None)
-        else:
-            listening[get_ident()] = recorder
+def hearing(recorder: Recorder | None) -> During[Recorder | None]:
+    """Have a recorder listen to this thread in a block, in place of another one."""
+    return _here.during(recorder)

@@ -8,31 +8,50 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, TypeVar
 
 _T = TypeVar("_T")
 
 
+TARGETS: Final = ("packet", "thread")
+LOG_LEVELS: Final = ("disable", "error", "warn", "info", "infosym", "debug", "trace")
+
+
+def _setting(default: _T, meaning: str, choices: tuple[str, ...] = ()) -> _T:
+    """Describe a setting: its default, what it means, and what it may be."""
+    made: _T = field(default=default, metadata={"told": (meaning, choices)})
+    return made
+
+
 @dataclass
 class Settings:
-    """The choices made once per process; zero and "" mean "find out"."""
+    """The choices made once per process; zero and "" mean "find out".
 
-    cache_dir: str = ""
-    cache_size_mb: int = 1024
-    no_disk_cache: bool = False
-    kernel_memory_mb: int = 256
-    threads: int = 0
-    spin_us: int = 50
-    no_futex: bool = False
-    log_level: str = "warn"
-    cpu: str = ""
-    cpu_without: str = ""
-    no_loader: bool = False
-    memory_limit_mb: int = 0
-    keep_gc: bool = False
-    no_compiled: bool = False
-    target: str = "packet"
+    Each is overridden by a variable: `LUMIJIT_CACHE_DIR` is that of `cache_dir`.
+    """
+
+    cache_dir: str = _setting("", "folder of cached kernels")
+    cache_size_mb: int = _setting(1024, "size at which old kernels go")
+    no_disk_cache: bool = _setting(False, "keep kernels in memory only")
+    kernel_memory_mb: int = _setting(
+        256, "size at which kernels in memory that were not used lately go"
+    )
+    threads: int = _setting(0, "worker threads, 0: one a core")
+    spin_us: int = _setting(50, "how long an idle worker spins before it sleeps")
+    no_futex: bool = _setting(False, "wait on Python semaphores, not futexes")
+    log_level: str = _setting("warn", "what is written to stderr", LOG_LEVELS)
+    cpu: str = _setting("", "processor that code is scheduled for")
+    cpu_without: str = _setting("", "features that code leaves unused, such as avx512*")
+    no_loader: bool = _setting(False, "link kernels with LLVM, not our own loader")
+    memory_limit_mb: int = _setting(0, "what arrays may take together")
+    keep_gc: bool = _setting(False, "leave Python's garbage collector as it is")
+    no_compiled: bool = _setting(False, "ignore (or don't build) compiled modules")
+    target: str = _setting(
+        "packet",
+        "how kernels are written: for packets of lanes, or for one thread an element",
+        TARGETS,
+    )
 
 
 class EnvironmentVariable(NamedTuple):
@@ -41,59 +60,12 @@ class EnvironmentVariable(NamedTuple):
     setting: str
     name: str
     meaning: str
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...]
 
 
-TARGETS: Final = ("packet", "thread")
-LOG_LEVELS: Final = ("disable", "error", "warn", "info", "infosym", "debug", "trace")
-
-ENVIRONMENT: Final = (
-    EnvironmentVariable("cache_dir", "LUMIJIT_CACHE_DIR", "folder of cached kernels"),
-    EnvironmentVariable(
-        "cache_size_mb", "LUMIJIT_CACHE_SIZE_MB", "size at which old kernels go"
-    ),
-    EnvironmentVariable(
-        "no_disk_cache", "LUMIJIT_NO_DISK_CACHE", "keep kernels in memory only"
-    ),
-    EnvironmentVariable(
-        "kernel_memory_mb",
-        "LUMIJIT_KERNEL_MEMORY_MB",
-        "size at which kernels in memory that were not used lately go",
-    ),
-    EnvironmentVariable("threads", "LUMIJIT_THREADS", "worker threads, 0: one a core"),
-    EnvironmentVariable(
-        "spin_us", "LUMIJIT_SPIN_US", "how long an idle worker spins before it sleeps"
-    ),
-    EnvironmentVariable(
-        "no_futex", "LUMIJIT_NO_FUTEX", "wait on Python semaphores, not futexes"
-    ),
-    EnvironmentVariable(
-        "log_level", "LUMIJIT_LOG_LEVEL", "what is written to stderr", LOG_LEVELS
-    ),
-    EnvironmentVariable("cpu", "LUMIJIT_CPU", "processor that code is scheduled for"),
-    EnvironmentVariable(
-        "cpu_without",
-        "LUMIJIT_CPU_WITHOUT",
-        "features that code leaves unused, such as avx512*",
-    ),
-    EnvironmentVariable(
-        "no_loader", "LUMIJIT_NO_LOADER", "link kernels with LLVM, not our own loader"
-    ),
-    EnvironmentVariable(
-        "memory_limit_mb", "LUMIJIT_MEMORY_LIMIT_MB", "what arrays may take together"
-    ),
-    EnvironmentVariable(
-        "keep_gc", "LUMIJIT_KEEP_GC", "leave Python's garbage collector as it is"
-    ),
-    EnvironmentVariable(
-        "no_compiled", "LUMIJIT_NO_COMPILED", "ignore (or don't build) compiled modules"
-    ),
-    EnvironmentVariable(
-        "target",
-        "LUMIJIT_TARGET",
-        "how kernels are written: for packets of lanes, or for one thread an element",
-        TARGETS,
-    ),
+ENVIRONMENT: Final = tuple(
+    EnvironmentVariable(f.name, f"LUMIJIT_{f.name.upper()}", *f.metadata["told"])
+    for f in fields(Settings)
 )
 
 _YES: Final = ("1", "true", "yes", "on")
@@ -144,4 +116,3 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 
 
 settings: Final = read_settings(os.environ)
-assert {v.setting for v in ENVIRONMENT} == {f.name for f in fields(Settings)}
