@@ -333,26 +333,15 @@ class _Build:
 _left_alone: _Build | None = None
 
 
+@dataclass(eq=False, slots=True)
 class Kernel:
     """Machine code in memory. It is unmapped when the last reference goes."""
 
-    __slots__ = ("address", "hash", "ir", "operation_count", "size_bytes", "tracker")
-
-    def __init__(
-        self,
-        address: int,
-        hash: str,
-        size_bytes: int,
-        tracker: object,
-        operation_count: int = 0,
-        ir: str = "",
-    ) -> None:
-        self.address: Final = address
-        self.hash: Final = hash
-        self.size_bytes: Final = size_bytes
-        self.tracker: Final = tracker
-        self.operation_count = operation_count
-        self.ir = ir
+    address: int
+    hash: str
+    size_bytes: int
+    tracker: object
+    operation_count: int = 0
 
     def __repr__(self) -> str:
         return f"Kernel({self.hash}, {self.operation_count} operations)"

@@ -55,16 +55,12 @@ def float_hex(dtype: DType, value: float) -> str:
 @lru_cache(maxsize=4096)
 def _float_hex(dtype: DType, value: float, is_negative: bool) -> str:
     if dtype is FLOAT16:
-        (bits,) = struct.unpack("<H", struct.pack("<e", _to_half(value)))
+        (bits,) = struct.unpack("<H", struct.pack("<e", dtype.wrap(value)))
         return f"0xH{bits:04X}"
     if dtype is FLOAT32:
         value = dtype.wrap(value)
     (bits,) = struct.unpack("<Q", struct.pack("<d", value))
     return f"0x{bits:016X}"
-
-
-def _to_half(value: float) -> float:
-    return float(FLOAT16.wrap(value))
 
 
 class Builder:

@@ -72,11 +72,7 @@ def _row_text(row: Any) -> str:
     number = row[0]
     op = list(REGISTRY.values())[number]
     has_type = op.results > 0 and Role.TARGET not in op.roles
-    return f"'{op.name}'{_type_text(row[1]) if has_type else ''}"
-
-
-def _type_text(index: int) -> str:
-    return f" of {name_of_index(index)}"
+    return f"'{op.name}'" + (f" of {name_of_index(row[1])}" if has_type else "")
 
 
 def _named(node: Node) -> str:

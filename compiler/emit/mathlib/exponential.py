@@ -190,12 +190,17 @@ def log_of_parts(b: Builder, t: DType, e: str, f: str) -> str:
     """
     if t.bits == 32:
         return _log_of_parts_single(b, e, f, _LOG_SERIES)
+    s, series, half = _log_parts(b, t, f)
+    rest = b.fma(t, s, series, b.mul(t, e, LN2_LO[64]))
+    return b.fma(t, e, LN2_HI[64], b.sub(t, f, b.sub(t, half, rest)))
+
+
+def _log_parts(b: Builder, t: DType, f: str) -> tuple[str, str, str]:
+    """Return s, the series times which it is `ln(1 + f) - f + half`, and half."""
     s = b.fdiv(t, f, b.add(t, f, 2.0))
     z = b.mul(t, s, s)
     half = b.mul(t, b.mul(t, f, 0.5), f)
-    series = b.fma(t, z, polynomial(b, t, z, _LOG_ATANH), half)
-    rest = b.fma(t, s, series, b.mul(t, e, LN2_LO[64]))
-    return b.fma(t, e, LN2_HI[64], b.sub(t, f, b.sub(t, half, rest)))
+    return s, b.fma(t, z, polynomial(b, t, z, _LOG_ATANH), half), half
 
 
 def _log_of_parts_single(
@@ -205,13 +210,6 @@ def _log_of_parts_single(
     series = polynomial(b, t, f, coefficients)
     rest = b.fma(t, b.mul(t, f, f), series, b.mul(t, e, LN2_LO[32]))
     return b.fma(t, e, LN2_HI[32], b.add(t, f, rest))
-
-
-def _log2_of_parts_single(b: Builder, e: str, f: str) -> str:
-    t = FLOAT32
-    series = polynomial(b, t, f, _LOG2_SERIES)
-    rest = b.fma(t, b.mul(t, f, f), series, b.mul(t, f, _LOG2E_LO[32]))
-    return b.add(t, e, b.fma(t, f, _LOG2E_HI[32], rest))
 
 
 def finish_log(b: Builder, t: DType, x: str, y: str) -> str:
@@ -241,12 +239,10 @@ def log2(b: Builder, t: DType, x: str) -> str:
     """
     e, f = split(b, t, x)
     if t is FLOAT32:
-        y = _log2_of_parts_single(b, e, f)
-        return finish_log(b, t, x, y)
-    s = b.fdiv(t, f, b.add(t, f, 2.0))
-    z = b.mul(t, s, s)
-    half = b.mul(t, b.mul(t, f, 0.5), f)
-    series = b.fma(t, z, polynomial(b, t, z, _LOG_ATANH), half)
+        series = polynomial(b, t, f, _LOG2_SERIES)
+        rest = b.fma(t, b.mul(t, f, f), series, b.mul(t, f, _LOG2E_LO[32]))
+        return finish_log(b, t, x, b.add(t, e, b.fma(t, f, _LOG2E_HI[32], rest)))
+    s, series, half = _log_parts(b, t, f)
     tail = b.sub(t, b.mul(t, s, series), half)
     low = b.fma(t, tail, _LOG2E, b.mul(t, f, _LOG2E_LO[64]))
     return finish_log(b, t, x, b.add(t, e, b.fma(t, f, _LOG2E_HI[64], low)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lumijit.compiler.emit.combine import combine_text
+from lumijit.compiler.emit.builder import Builder, TargetInfo
+from lumijit.compiler.emit.combine import combine
 from lumijit.compiler.lower.collectives.pieces import (
     block_total,
     each,
@@ -47,7 +48,7 @@ def blocks_by(t: DType, block: int) -> tuple[str, Callable[..., str], int]:
     """Return how blocks are combined: a name, what writes the kernel, and its shape."""
     if _is_short(block):
         return f"of_{block}", short_blocks_ir, block
-    width = _vector_width(block, t)
+    width = min(lanes(t), 1 << (block.bit_length() - 1))
     return f"by_{width}", block_reduce_ir, width
 
 
@@ -58,11 +59,6 @@ def _is_short(block: int) -> bool:
     """
     odd = block // (block & -block)
     return odd <= _MAX_ODD and block * _RESULT_BYTES <= PADDING_BYTES
-
-
-def _vector_width(block: int, t: DType) -> int:
-    """Return how many entries of a long block are taken at once."""
-    return min(lanes(t), 1 << (block.bit_length() - 1))
 
 
 def block_reduce_ir(name: str, op: str, t: DType, width: int) -> str:
@@ -94,12 +90,12 @@ def short_blocks_ir(name: str, op: str, t: DType, block: int) -> str:
     count = _RESULT_BYTES // t.size_bytes
     odd = block // (block & -block)
     ty = f"<{count} x {element}>"
-    lines: list[str] = []
-    parts = [_every(op, t, lines, part, count, odd) for part in range(block // odd)]
+    b = Builder(count, TargetInfo())
+    parts = [_every(b, op, t, part, odd) for part in range(block // odd)]
     while len(parts) > 1:
         pairs = zip(parts[::2], parts[1::2], strict=True)
-        parts = [_neighbours(op, t, lines, count, x, y) for x, y in pairs]
-    combined = "\n".join(lines)
+        parts = [_neighbours(b, op, t, x, y) for x, y in pairs]
+    combined = "\n".join(b.lines)
     body = f"""  %first = mul i64 %e, {block}
   %from = getelementptr {element}, ptr %src, i64 %first
 {combined}
@@ -108,40 +104,22 @@ def short_blocks_ir(name: str, op: str, t: DType, block: int) -> str:
     return each(name, "src dst", body, step=count)
 
 
-def _picked(lines: list[str], ty: str, x: str, y: str, picks: range) -> str:
-    """Shuffle two vectors into one; return its name."""
-    name = f"%v{len(lines)}"
-    spelled = ", ".join(f"i32 {k}" for k in picks)
-    mask = f"<{len(picks)} x i32> <{spelled}>"
-    lines.append(f"  {name} = shufflevector {ty} {x}, {ty} {y}, {mask}")
-    return name
-
-
-def _combined(op: str, t: DType, lines: list[str], ty: str, x: str, y: str) -> str:
-    name = f"v{len(lines)}"
-    lines.append(combine_text(op, t, ty, name, x, y))
-    return f"%{name}"
-
-
-def _every(op: str, t: DType, lines: list[str], part: int, count: int, odd: int) -> str:
+def _every(b: Builder, op: str, t: DType, part: int, odd: int) -> str:
     """Load a part of the packet and combine each run of `odd` entries."""
-    element = t.memory_llvm
-    ty, wide = f"<{count} x {element}>", f"<{count * odd} x {element}>"
-    start = part * count * odd
-    at, raw = f"%at{part}", f"%raw{part}"
-    lines.append(f"  {at} = getelementptr {element}, ptr %from, i64 {start}")
-    lines.append(f"  {raw} = load {wide}, ptr {at}, align {t.size_bytes}")
+    size, ty = b.width * odd, b.memory_type(t)
+    wide = f"<{size} x {t.memory_llvm}>"
+    raw = b.load(wide, b.at(t.memory_llvm, "%from", part * size), t.size_bytes)
     if odd == 1:
         return raw
     total = ""
     for k in range(odd):
-        column = _picked(lines, wide, raw, "poison", range(k, count * odd, odd))
-        total = _combined(op, t, lines, ty, total, column) if total else column
+        column = b.shuffle(wide, raw, "poison", range(k, size, odd))
+        total = combine(b, op, t, ty, total, column) if total else column
     return total
 
 
-def _neighbours(op: str, t: DType, lines: list[str], count: int, x: str, y: str) -> str:
+def _neighbours(b: Builder, op: str, t: DType, x: str, y: str) -> str:
     """Combine the neighbours in two vectors to one vector."""
-    ty = f"<{count} x {t.memory_llvm}>"
-    even, odd = (_picked(lines, ty, x, y, range(k, 2 * count, 2)) for k in (0, 1))
-    return _combined(op, t, lines, ty, even, odd)
+    ty = b.memory_type(t)
+    even, odd = (b.shuffle(ty, x, y, range(k, 2 * b.width, 2)) for k in (0, 1))
+    return combine(b, op, t, ty, even, odd)

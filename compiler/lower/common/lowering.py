@@ -173,11 +173,11 @@ class Lowering(State, ABC):
         if node not in self.demand.wanted:
             return
         if op.lower is not None:
-            self._compute(node, op)
+            value = self._compute(node, op)
         else:
             value = (_METHODS.get(op) or self.methods[op])(self, node)
-            if value is not None:
-                self.values[node] = value
+        if value is not None:
+            self.values[node] = value
 
     def _literal(self, node: Node) -> str | None:
         return self.b.const(node.type, node.attr) if is_baked(node) else None
@@ -190,22 +190,15 @@ class Lowering(State, ABC):
         return None
 
     def _convert(self, node: Node) -> str:
-        source = node.deps[0]
-        convert = self.b.cast if node.op is CAST else self.b.bitcast
-        return convert(source.type, self.values[source], node.type)
+        return computed(self.b, node, [self.values[node.deps[0]]])
 
-    def _compute(self, node: Node, op: Op) -> None:
+    def _compute(self, node: Node, op: Op) -> str | None:
         if op in _SINCOS and self._sincos(node):
-            return
-        operand_type = node.type if op is SELECT else node.deps[0].type
+            return None
         args = [self.operand(d) for d in node.deps]
-        if node.attr is not None:
-            args.append(node.attr)
-        if self.outlined.wants(op, operand_type, self.loop_depth):
-            self.values[node] = self.outlined.call(self.b, op, operand_type, args)
-        else:
-            assert op.lower is not None
-            self.values[node] = op.lower(self.b, operand_type, *args)
+        if self.outlined.wants(op, operand_type(node), self.loop_depth):
+            return self.outlined.call(self.b, op, operand_type(node), args)
+        return computed(self.b, node, args)
 
     def _sincos(self, node: Node) -> bool:
         """Compute sine and cosine of one argument together."""
@@ -245,6 +238,23 @@ class Lowering(State, ABC):
     @abstractmethod
     def store(self, node: Node, address: str) -> None:
         """Write a value to the element's entry of an array."""
+
+
+def operand_type(node: Node) -> DType:
+    """Return the type of which an operation takes operands."""
+    return node.type if node.op is SELECT else node.deps[0].type
+
+
+def computed(b: Builder, node: Node, args: list[str]) -> str:
+    """Compute what an operation or a conversion is, given its operands."""
+    op, t = node.op, operand_type(node)
+    if op is CAST:
+        return b.cast(t, args[0], node.type)
+    if op is BITCAST:
+        return b.bitcast(t, args[0], node.type)
+    assert op.lower is not None
+    attr = () if node.attr is None else (node.attr,)
+    return op.lower(b, t, *args, *attr)
 
 
 # What lowers the ops that are the same for all targets; see `Lowering.methods`.

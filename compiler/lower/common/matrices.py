@@ -63,7 +63,8 @@ class Matrices:
         t = source.type
         inputs = self.in_memory(t, values[: m.columns])
         sums = self.in_memory(t, values[m.columns :] or [None] * m.rows)
-        registers = max(1, b.lanes * wide_type(t).size_bytes // self._register_bytes)
+        register_bytes = 4 * b.target.lanes_f32
+        registers = max(1, b.lanes * wide_type(t).size_bytes // register_bytes)
         height = min(m.rows, max(2, _SUMS // registers))
         base = low.addresses[source]
 
@@ -73,10 +74,6 @@ class Matrices:
         self.enter()
         for_tiles(b, m.rows, height, tile)
         low.results[node] = Results(b, t, sums, m.rows)
-
-    @property
-    def _register_bytes(self) -> int:
-        return 4 * self.b.target.lanes_f32
 
     def enter(self) -> None:
         """Prepare for code in other blocks."""

@@ -405,11 +405,14 @@ class Block(ABC):
     def when(self, condition: Value, body: Callable[[], None]) -> None:
         """Run code if a condition holds that all threads share."""
         assert not condition.varies
-        stem = self.fresh()
-        inside, after = f"{stem}.when", f"{stem}.after"
-        (name,) = condition.names
-        self.lines.append(f"  br i1 {name}, label %{inside}, label %{after}")
-        self.label(inside)
+        self.branch(condition, body)
+
+    def branch(self, condition: Value, body: Callable[[], None]) -> str:
+        """Run code past a branch, in blocks `….in` and, behind it, `….out`."""
+        stem, (name,) = self.fresh(), condition.names
+        self.lines.append(f"  br i1 {name}, label %{stem}.in, label %{stem}.out")
+        self.label(f"{stem}.in")
         body()
-        self.lines.append(f"  br label %{after}")
-        self.label(after)
+        self.lines.append(f"  br label %{stem}.out")
+        self.label(f"{stem}.out")
+        return stem

@@ -144,24 +144,23 @@ class EmulatedBlock(Block):
 
     def until_set(self, flags: Value, first: Value, count: Value, step: int) -> None:
         """Look at one flag after the other until it is set."""
+        self._poll_all("i32", flags, first, count, step)
+
+    def _poll_all(
+        self, ty: str, words: Value, first: Value, count: Value, step: int
+    ) -> None:
 
         def look(i: Value) -> list[Value]:
-            (flag,) = self.address("i32", flags, first + i * step).names
-            self.poll(flag)
+            (place,) = self.address(ty, words, first + i * step).names
+            self.poll(place, ty)
             return []
 
         self.loop(self.constant("i64", "0"), count, 1, [], look)
 
     def told(self, words: Value, first: Value, count: Value, step: int) -> Value:
         """Look at one word after the other, and then read them all."""
-
-        def look(i: Value) -> list[Value]:
-            (place,) = self.address("i64", words, first + i * step).names
-            self.poll(place, "i64")
-            return []
-
+        self._poll_all("i64", words, first, count, step)
         zero = self.constant("i64", "0")
-        self.loop(zero, count, 1, [], look)
         is_asking = self.thread < count
         at = self.select(is_asking, first + self.thread * step, first)
         return self.select(is_asking, self.load("i64", words, at), zero)

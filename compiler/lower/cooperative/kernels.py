@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from lumijit.compiler.lower.cooperative import reduce, scan, sort, transfer
@@ -36,6 +35,15 @@ def nvvm(shape: Shape = GPU, scan: Shape = GPU_SCAN) -> Cooperative:
     return Cooperative(shape, scan, NvvmBlock)
 
 
+def _writes(code: Callable[..., None]) -> Callable[..., str]:
+    """Return a method that writes a kernel, given its name and what its code takes."""
+
+    def write(self: Cooperative, name: str, *args: Any) -> str:
+        return self.write(name, code, *args)
+
+    return write
+
+
 class Cooperative:
     """Writes collective kernels; slots are those of `lower.collectives`.
 
@@ -48,6 +56,15 @@ class Cooperative:
     EXTREME_BLOCK = 0
     extreme_ir = None
     select_ir = None
+    # What takes no more than its name and its code's arguments.
+    reduce_ir = _writes(reduce.whole)
+    rows_ir = _writes(reduce.rows)
+    count_ir = _writes(sort.count)
+    move_ir = _writes(sort.move)
+    product_ir = _writes(transfer.product)
+    copy_ir = _writes(transfer.copy)
+    fill_ir = _writes(transfer.fill)
+    collect_ir = _writes(transfer.collect)
 
     def __init__(self, shape: Shape, scan: Shape, make: Maker) -> None:
         assert shape.threads == scan.threads
@@ -78,24 +95,12 @@ class Cooperative:
         """Return how many entries a block scans."""
         return self._scan_shape(t).tile
 
-    def reduce_ir(self, name: str, op: str, t: DType) -> str:
-        """Combine src[begin … end) into dst[begin / block]."""
-        return self.write(name, reduce.whole, op, t)
-
     def blocks_by(self, t: DType, block: int) -> tuple[str, Callable[..., str], int]:
         """Return how runs are combined: a name, what writes that, and no shape."""
+        who, code = "teams", reduce.runs
         if block < reduce.SHORT:
-            return "threads", partial(self._blocks_ir, reduce.short_runs), 0
-        return "teams", partial(self._blocks_ir, reduce.runs), 0
-
-    def _blocks_ir(
-        self, code: Callable[..., None], name: str, op: str, t: DType, _: int
-    ) -> str:
-        return self.write(name, code, op, t)
-
-    def rows_ir(self, name: str, op: str, t: DType) -> str:
-        """Combine rows of entries."""
-        return self.write(name, reduce.rows, op, t)
+            who, code = "threads", reduce.short_runs
+        return who, lambda name, op, t, _: self.write(name, code, op, t), 0
 
     def scan_ir(
         self, name: str, op: str, t: DType, exclusive: bool, pause: str, _: bool
@@ -105,45 +110,15 @@ class Cooperative:
 
     def runs_by(self, block: int) -> tuple[str, Callable[..., str]]:
         """Return how runs are scanned: a name, and what writes that."""
+        who, code = "teams", scan.runs
         if block < reduce.SHORT:
-            return "threads", partial(self._runs_ir, scan.short_runs)
-        return "teams", partial(self._runs_ir, scan.runs)
-
-    def _runs_ir(
-        self, code: Callable[..., None], name: str, op: str, t: DType, exclusive: bool
-    ) -> str:
-        return self.write(name, code, op, t, exclusive)
+            who, code = "threads", scan.short_runs
+        return who, lambda name, *args: self.write(name, code, *args)
 
     def compress_ir(self, name: str, pause: str) -> str:
         """Write the indices of the set entries of a mask."""
         return self.write(name, scan.compress, pause=pause, scanned=UINT32)
 
-    def count_ir(self, name: str, t: DType) -> str:
-        """Count digits."""
-        return self.write(name, sort.count, t)
-
-    def move_ir(
-        self, name: str, t: DType, has_keys: bool, indices: str, is_alone: bool
-    ) -> str:
-        """Put entries in the order of their digits."""
-        return self.write(name, sort.move, t, has_keys, indices, is_alone)
-
     def tile_shape(self, t: DType) -> tuple[int, int]:
         """Return how many rows and columns of a product a warp computes."""
         return transfer.ROWS, LANES
-
-    def product_ir(self, name: str, t: DType) -> str:
-        """Multiply matrices."""
-        return self.write(name, transfer.product, t)
-
-    def copy_ir(self, name: str) -> str:
-        """Copy lines of 64 bytes."""
-        return self.write(name, transfer.copy)
-
-    def fill_ir(self, name: str) -> str:
-        """Fill lines of 64 bytes."""
-        return self.write(name, transfer.fill)
-
-    def collect_ir(self, name: str, element: str, bits: int) -> str:
-        """Copy single values from many places."""
-        return self.write(name, transfer.collect, element, bits)

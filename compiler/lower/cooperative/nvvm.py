@@ -106,16 +106,7 @@ class NvvmBlock(Block):
             )
             row = name
         store = f"  store {spelled} {row}, ptr {at}, align {align}"
-        self._where(where.names[0], lambda: self.lines.append(store))
-
-    def _where(self, mask: str, code: Callable[[], None]) -> None:
-        """Run code in threads for which a mask is set."""
-        stem = self.fresh()
-        self.lines.append(f"  br i1 {mask}, label %{stem}.in, label %{stem}.out")
-        self.label(f"{stem}.in")
-        code()
-        self.lines.append(f"  br label %{stem}.out")
-        self.label(f"{stem}.out")
+        self.branch(where, lambda: self.lines.append(store))
 
     def write(self, value: Value, address: Value, where: Value) -> None:
         """Write in the threads that are set."""
@@ -123,11 +114,11 @@ class NvvmBlock(Block):
         if where.names == ("true",):
             self.lines.append(store)
         else:
-            self._where(where.names[0], lambda: self.lines.append(store))
+            self.branch(where, lambda: self.lines.append(store))
 
     def alone(self, code: Callable[[], None]) -> None:
         """Run code in the first thread."""
-        self._where(self.thread.equals(0).names[0], code)
+        self.branch(self.thread.equals(0), code)
 
     def shuffle(self, value: Value, kind: str, by: int) -> Value:
         """Exchange words of 32 bits with another lane."""

@@ -18,8 +18,6 @@ from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.uniform import find_uniform
 from lumijit.compiler.plan.program import Program
 
-_UMIN = "declare i64 @llvm.umin.i64(i64, i64)"
-
 
 class Fold(PacketLowering):
     """Writes a program whose one output is combined, by runs or by rows."""
@@ -41,7 +39,7 @@ class Fold(PacketLowering):
         t = node.type
         ty = b.memory_type(t)
         base, block, size = self._slots()
-        b.declarations["llvm.umin.i64"] = _UMIN
+        b.declarations["llvm.umin.i64"] = "declare i64 @llvm.umin.i64(i64, i64)"
         b.block("run")
         b.line("%e = phi i64 [ %begin, %entry ], [ %e.n, %run.end ]")
         b.line(f"%start = mul i64 %e, {block}")

@@ -7,10 +7,8 @@ from contextlib import contextmanager
 
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.logic import SELECT
-from lumijit.compiler.ir.ops.structural import BITCAST, CAST
 from lumijit.compiler.lower.common.demand import Demand
-from lumijit.compiler.lower.common.lowering import Lowering
+from lumijit.compiler.lower.common.lowering import Lowering, computed
 from lumijit.compiler.plan.program import Program
 from lumijit.runtime.dtypes import BOOL, DType
 
@@ -55,16 +53,8 @@ class PacketState(Lowering):
 
     def compute_scalar(self, node: Node, args: list[str]) -> str:
         """Compute what an operation or a conversion is in one lane, or in all."""
-        op = node.op
-        operand_type = node.type if op is SELECT else node.deps[0].type
         with self.scalar_code() as b:
-            if op is CAST:
-                return b.cast(operand_type, args[0], node.type)
-            if op is BITCAST:
-                return b.bitcast(operand_type, args[0], node.type)
-            assert op.lower is not None
-            attr = () if node.attr is None else (node.attr,)
-            return op.lower(b, operand_type, *args, *attr)
+            return computed(b, node, args)
 
     def is_full_packet(self) -> str:
         """Return whether all lanes are elements."""

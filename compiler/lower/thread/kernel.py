@@ -68,12 +68,19 @@ class ThreadLowering(Lowering):
     """
 
     polled_cost = 0
+    #: How many elements a thread computes side by side.
+    at_once = 1
 
     def __init__(self, program: Program, demand: Demand, info: TargetInfo) -> None:
         super().__init__(program, demand, Builder(0, info))
         self.scratch = Scratch(self)
         self.matrices = Matrices(self)
         self._rows = find_rows(program, demand)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """How much memory of each thread local buffers take that are large."""
+        return self.scratch.thread_bytes
 
     def kernel(self, name: str) -> str:
         """Return a module whose kernel computes elements one after the other."""

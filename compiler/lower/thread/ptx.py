@@ -6,8 +6,6 @@ GPUs lack. Translating it is up to `runtime.nvptx`.
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.emit.combine import combine_text, identity
 from lumijit.compiler.ir.nodes import Node
@@ -22,7 +20,7 @@ from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
 from lumijit.compiler.plan.program import Destination, Program, target_root
 from lumijit.compiler.plan.signature import PRIVATE_SLOTS
-from lumijit.compiler.plan.target import Code, Collectives
+from lumijit.compiler.plan.target import Collectives
 from lumijit.runtime import nvptx
 from lumijit.runtime.dtypes import DType
 
@@ -82,8 +80,7 @@ class PtxLowering(ThreadLowering):
         super().__init__(program, demand, info)
         self.b.current = "entry"
         self.bins = Bins(self.b)
-        #: How many elements a thread computes side by side.
-        self.at_once = 1
+        self.scratch.stack_bytes = LOCAL_BYTES
 
     def kernel(self, name: str) -> str:
         """Return a module whose kernel computes each element in a thread."""
@@ -125,6 +122,12 @@ class PtxLowering(ThreadLowering):
         self.at_once = several.worthwhile(self.program, lines[start:])
         if self.at_once > 1:
             lines[start:] = several.side_by_side(lines[start:], self.at_once)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """How much memory all threads take that have some beside local memory."""
+        thread_bytes = self.scratch.thread_bytes
+        return thread_bytes and thread_bytes * self.threads_at_once
 
     @property
     def threads_at_once(self) -> int:
@@ -259,6 +262,7 @@ class PtxTarget(ThreadTarget):
     """Writes kernels for GPUs, as LLVM IR that `runtime.nvptx` translates."""
 
     name = "ptx"
+    lowering = PtxLowering
     copy_bytes = BINS_BYTES
 
     @property
@@ -273,18 +277,6 @@ class PtxTarget(ThreadTarget):
     def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
         """Find what is wanted; of the processor, nothing is assumed."""
         return super().plan(program, TargetInfo(lanes_f32=1))
-
-    def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
-        """Write a program's kernel."""
-        demand, work, info = plan
-        with closing(PtxLowering(program, demand, info)) as lowering:
-            lowering.scratch.stack_bytes = LOCAL_BYTES
-            ir = lowering.kernel(name)
-            scratch_bytes = lowering.scratch.thread_bytes
-            if scratch_bytes:
-                scratch_bytes *= lowering.threads_at_once
-            at_once = lowering.at_once
-        return Code(ir, at_once, work.operations, work.cost, scratch_bytes)
 
 
 TARGET = PtxTarget()

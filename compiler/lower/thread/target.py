@@ -31,6 +31,7 @@ class ThreadTarget(Target):
     """Writes kernels for threads."""
 
     name = "thread"
+    lowering: type[ThreadLowering] = ThreadLowering
     has_private_copies = False
     has_streaming_stores = False
 
@@ -47,10 +48,10 @@ class ThreadTarget(Target):
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
         """Write a program's kernel."""
         demand, work, info = plan
-        with closing(ThreadLowering(program, demand, info)) as lowering:
+        with closing(self.lowering(program, demand, info)) as lowering:
             ir = lowering.kernel(name)
-            scratch_bytes = lowering.scratch.thread_bytes
-        return Code(ir, 1, work.operations, work.cost, scratch_bytes)
+            width, scratch_bytes = lowering.at_once, lowering.scratch_bytes
+        return Code(ir, width, work.operations, work.cost, scratch_bytes)
 
 
 TARGET = ThreadTarget()
