@@ -1,15 +1,12 @@
-"""PTX: translating LLVM IR for NVIDIA's GPUs, and assembling it where that can be done.
+"""PTX: translating LLVM IR for NVIDIA's GPUs.
 
-LLVM's back-end is part of `llvmlite`, and needs no GPU; `ptxas`, of the CUDA toolkit,
-turns PTX into machine code and says what is wrong with it.
+LLVM's back-end is part of `llvmlite`, and needs no GPU.
 """
 
 from __future__ import annotations
 
 import functools
 import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 from lumijit.runtime.cpu import build_lock
@@ -65,28 +62,5 @@ def translate(ir: str, processor: str = PROCESSOR) -> str:
 
 
 def assembler() -> str | None:
-    """Return where `ptxas` is, or None if it isn't installed."""
+    """Return where `ptxas` of the CUDA toolkit is, or None if it isn't installed."""
     return shutil.which("ptxas")
-
-
-def assemble(path: Path, processor: str = PROCESSOR) -> str:
-    """Assemble a file of PTX beside it (`.cubin`); return what `ptxas` tells of it.
-
-    Raises:
-        KernelBuildError: `ptxas` refuses the code.
-    """
-    command = assembler()
-    assert command is not None
-    done = subprocess.run(
-        [command, "-v", f"-arch={processor}", path, "-o", path.with_suffix(".cubin")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise KernelBuildError(
-            "assembling PTX",
-            f"ptxas refuses '{path}': {done.stderr.strip()}",
-            "please report this as a bug of lumijit.",
-        )
-    return done.stderr

@@ -39,6 +39,7 @@ from lumijit.runtime.dtypes import (
 from tests.compiler.support import Array, array, assert_same, data, random_values
 from tests.compiler.test_collectives import CASES, IDS, exact_values, operations
 from tests.targets import written_for
+from tests.tools.assembling import assemble
 
 #: One entry; around a warp, a tile, a block of a reduction, a group of blocks.
 SIZES = (1, 2, 33, 127, 128, 129, 128 * 64 - 1, 128 * 64 + 1, 20_001)
@@ -244,7 +245,7 @@ def test_all_kernels_become_ptx(t: DType, tmp_path: Path) -> None:
     for path in tmp_path.glob("*.ptx"):
         if re.search(left_out, path.name):
             continue
-        told = nvptx.assemble(path)
+        told = assemble(path)
         assert "0 bytes spill stores" in told, (path.name, told)
 
 

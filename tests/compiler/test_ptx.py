@@ -30,6 +30,7 @@ from tests.fuzz.__main__ import draw
 from tests.fuzz.check import Refused, check
 from tests.fuzz.writer import PATTERNS
 from tests.targets import written_for
+from tests.tools.assembling import assemble
 from tests.tools.ptx import translating
 
 pytestmark = pytest.mark.host("its kernels are translated")
@@ -164,7 +165,7 @@ def test_operations_become_ptx(op: Op, tmp_path: Path) -> None:
     path.write_text(nvptx.translate(ir))
     if nvptx.assembler() is None:
         pytest.skip("translated, but not assembled: ptxas is not installed")
-    assert "registers" in nvptx.assemble(path)
+    assert "registers" in assemble(path)
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
@@ -185,7 +186,7 @@ def test_texture_units_look_up(dimensions: int, tmp_path: Path) -> None:
     assert lookups == 2 * code.width
     if nvptx.assembler() is None:
         pytest.skip("translated, but not assembled: ptxas is not installed")
-    assert "registers" in nvptx.assemble(path)
+    assert "registers" in assemble(path)
 
 
 def test_memory_is_exchanged_on_the_gpu_only() -> None:

@@ -29,6 +29,7 @@ from tests.compiler.support import array, lit
 from tests.runtime.support import run_script
 from tests.targets import written_for
 from tests.tools import ptx
+from tests.tools.assembling import assemble
 
 SIZES = (1, 2, 63, 64, 65, 1000)
 
@@ -249,11 +250,11 @@ def test_code_that_llvm_refuses_for_gpus() -> None:
 def test_ptx_is_assembled(tmp_path: Path) -> None:
     path = tmp_path / "kernel.ptx"
     path.write_text(_ptx())
-    assert "registers" in nvptx.assemble(path)
+    assert "registers" in assemble(path)
     assert path.with_suffix(".cubin").exists()
     path.write_text("nonsense")
     with pytest.raises(KernelBuildError, match="ptxas refuses"):
-        nvptx.assemble(path)
+        assemble(path)
 
 
 def test_large_local_memory_is_for_some_threads_of_a_gpu(tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_large_local_memory_is_for_some_threads_of_a_gpu(tmp_path: Path) -> None
         assert code.scratch_bytes <= SCRATCH_BYTES
         if nvptx.assembler():
             (tmp_path / "kernel.ptx").write_text(text)
-            assert "registers" in nvptx.assemble(tmp_path / "kernel.ptx")
+            assert "registers" in assemble(tmp_path / "kernel.ptx")
 
 
 def test_what_a_target_lacks_is_named() -> None:

@@ -18,6 +18,7 @@ from lumijit.cuda import Array3f, Bool, Float, Float64, Int, TensorXf, UInt
 from lumijit.runtime import nvptx
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, BackendError
 from tests.emulated_device import emulated
+from tests.tools.assembling import assemble
 
 pytestmark = [pytest.mark.host("devices besides"), pytest.mark.usefixtures("no_gpu")]
 
@@ -114,7 +115,7 @@ def test_programs_are_traced_as_those_of_the_cpu(name: str, tmp_path: Path) -> N
         path = tmp_path / f"{number}.ptx"
         path.write_text(text)
         if nvptx.assembler():
-            nvptx.assemble(path)
+            assemble(path)
     with pytest.raises(BackendError, match=NO_DEVICE):
         dr.eval(ours)
     dr.eval(theirs)

@@ -28,6 +28,7 @@ from lumijit.compiler.plan.target import Code
 from lumijit.runtime import nvptx
 from lumijit.runtime.errors import LumijitError
 from lumijit.runtime.settings import settings
+from tests.tools.assembling import assemble
 
 SIZE = 32
 
@@ -90,7 +91,7 @@ class Translating(ThreadTarget):
         """Assemble a kernel, and print what it takes, as far as that is known here."""
         found = ""
         if nvptx.assembler():
-            told = nvptx.assemble(path, self.processor)
+            told = assemble(path, self.processor)
             registers = re.findall(r"Used (\d+) registers", told)
             found = f", {max(map(int, registers))} registers"
         lines = len(path.read_text().splitlines())
