@@ -8,59 +8,25 @@ and single threads.
 from collections.abc import Callable
 from typing import Any
 
-from lumijit.compiler.emit.mathlib.error import erf, erfc, erfinv
-from lumijit.compiler.emit.mathlib.exponential import exp, exp2, log, log2
-from lumijit.compiler.emit.mathlib.gamma import lgamma
-from lumijit.compiler.emit.mathlib.hyperbolic import (
-    acosh,
-    asinh,
-    atanh,
-    cosh,
-    sincosh,
-    sinh,
-    tanh,
-)
-from lumijit.compiler.emit.mathlib.power import cbrt, power
-from lumijit.compiler.emit.mathlib.trig import (
-    acos,
-    asin,
-    atan,
-    atan2,
-    cos,
-    cot,
-    sin,
-    sincos,
-    tan,
+from lumijit.compiler.emit.mathlib import (
+    error,
+    exponential,
+    gamma,
+    hyperbolic,
+    power,
+    trig,
 )
 
+_NAMES = {
+    error: "erf erfc erfinv",
+    exponential: "exp exp2 log log2",
+    gamma: "lgamma",
+    hyperbolic: "sinh cosh sincosh tanh asinh acosh atanh",
+    power: "power cbrt",
+    trig: "sin cos sincos tan cot asin acos atan atan2",
+}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        sin,
-        cos,
-        sincos,
-        tan,
-        cot,
-        asin,
-        acos,
-        atan,
-        atan2,
-        sinh,
-        cosh,
-        sincosh,
-        tanh,
-        asinh,
-        acosh,
-        atanh,
-        exp,
-        exp2,
-        log,
-        log2,
-        power,
-        cbrt,
-        erf,
-        erfc,
-        erfinv,
-        lgamma,
-    )
+    name: getattr(module, name)
+    for module, names in _NAMES.items()
+    for name in names.split()
 }

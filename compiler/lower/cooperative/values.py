@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,15 @@ class Shape:
         return self.threads * self.rows
 
 
+def _operator(instruction: str) -> Callable[[Value, Value | int], Value]:
+    """Return the method that writes an instruction on two values of one type."""
+
+    def write(self: Value, other: Value | int) -> Value:
+        return self.block.binary(instruction, self, self._like(other))
+
+    return write
+
+
 class Value:
     """What each thread of a block has, or, unless it `varies`, all have in common.
 
@@ -48,43 +58,21 @@ class Value:
         self.names = names
         self.varies = varies
 
-    def _binary(self, instruction: str, other: Value | int) -> Value:
-        return self.block.binary(instruction, self, self._like(other))
-
     def _like(self, other: Value | int) -> Value:
         if isinstance(other, Value):
             return other
         return self.block.constant(self.ty, str(other))
 
-    def __add__(self, other: Value | int) -> Value:
-        return self._binary("add", other)
-
-    def __sub__(self, other: Value | int) -> Value:
-        return self._binary("sub", other)
-
-    def __mul__(self, other: Value | int) -> Value:
-        return self._binary("mul", other)
-
-    def __floordiv__(self, other: Value | int) -> Value:
-        return self._binary("udiv", other)
-
-    def __mod__(self, other: Value | int) -> Value:
-        return self._binary("urem", other)
-
-    def __and__(self, other: Value | int) -> Value:
-        return self._binary("and", other)
-
-    def __or__(self, other: Value | int) -> Value:
-        return self._binary("or", other)
-
-    def __xor__(self, other: Value | int) -> Value:
-        return self._binary("xor", other)
-
-    def __lshift__(self, other: Value | int) -> Value:
-        return self._binary("shl", other)
-
-    def __rshift__(self, other: Value | int) -> Value:
-        return self._binary("lshr", other)
+    __add__ = _operator("add")
+    __sub__ = _operator("sub")
+    __mul__ = _operator("mul")
+    __floordiv__ = _operator("udiv")
+    __mod__ = _operator("urem")
+    __and__ = _operator("and")
+    __or__ = _operator("or")
+    __xor__ = _operator("xor")
+    __lshift__ = _operator("shl")
+    __rshift__ = _operator("lshr")
 
     def __lt__(self, other: Value | int) -> Value:
         return self.block.compare("ult", self, self._like(other))
