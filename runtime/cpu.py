@@ -370,12 +370,17 @@ def _link_with_llvm(object_code: bytes, symbols: tuple[str, ...], hint: str) -> 
         with build_lock:
             return builder.link(_linker(), f"kernel{next(_library_numbers)}")
     except RuntimeError as error:
-        raise KernelBuildError(
-            "kernel linking",
-            f"LLVM can't link it: {str(error).strip()} {hint}".rstrip(),
-            "remove the cached kernels; if that does not help, this is an "
-            "error of lumijit: please report it.",
-        ) from error
+        why = f"LLVM can't link it: {str(error).strip()} {hint}".rstrip()
+        raise _unlinkable(why) from error
+
+
+def _unlinkable(why: str) -> KernelBuildError:
+    return KernelBuildError(
+        "kernel linking",
+        why,
+        "remove the cached kernels; if that does not help, this is an "
+        "error of lumijit: please report it.",
+    )
 
 
 def link_symbols(
@@ -387,12 +392,7 @@ def link_symbols(
         try:
             image = loader.load(object_code, symbols)
         except loader.BrokenObject as error:
-            raise KernelBuildError(
-                "kernel linking",
-                f"its object is broken: {error}",
-                "remove the cached kernels; if that does not help, this is an "
-                "error of lumijit: please report it.",
-            ) from error
+            raise _unlinkable(f"its object is broken: {error}") from error
         except loader.UnknownObject as error:
             hint = f"({error})"
             log(LogLevel.Debug, "LLVM links a kernel: %s", error)

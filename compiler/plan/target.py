@@ -48,28 +48,20 @@ class Collectives(Protocol):
     of memory or blocks a launch is cut into.
     """
 
-    @property
-    def THREADS(self) -> int:
-        """Threads of a block; 0 where that is up to the machine."""
-
-    @property
-    def REDUCE_BLOCK(self) -> int:
-        """Entries that are combined to one at a time."""
+    #: Threads of a block; 0 where that is up to the machine.
+    THREADS: int
+    #: Entries that are combined to one at a time.
+    REDUCE_BLOCK: int
+    #: Entries that are sorted at a time, unless that makes too many blocks: so many.
+    SORT_BLOCK: int
+    SORT_BLOCKS: int
+    #: Lines of 64 bytes that are copied or filled at a time.
+    LINES: int
+    #: Entries of a piece of a run whose extreme is looked for.
+    EXTREME_BLOCK: int
 
     def scan_block(self, t: DType, /) -> int:
         """Return how many entries of an array are scanned at a time."""
-
-    @property
-    def SORT_BLOCK(self) -> int:
-        """Entries that are sorted at a time, unless that makes too many blocks."""
-
-    @property
-    def SORT_BLOCKS(self) -> int:
-        """How many blocks are too many."""
-
-    @property
-    def LINES(self) -> int:
-        """Lines of 64 bytes that are copied or filled at a time."""
 
     def reduce_ir(self, name: str, op: str, t: DType, /) -> str:
         """Combine all entries."""
@@ -83,10 +75,6 @@ class Collectives(Protocol):
     @property
     def extreme_ir(self) -> Callable[[str, str, DType], str] | None:
         """Find extremes in pieces of runs; None if keys are combined instead."""
-
-    @property
-    def EXTREME_BLOCK(self) -> int:
-        """Entries of a piece."""
 
     @property
     def select_ir(self) -> Callable[[str, str, DType], str] | None:

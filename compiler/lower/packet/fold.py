@@ -53,7 +53,7 @@ class Fold(PacketLowering):
         b.line(f"%place = getelementptr {t.memory_llvm}, ptr {base}, i64 %e")
         b.line(f"store {t.memory_llvm} {result}, ptr %place")
         b.line("%e.n = add i64 %e, 1")
-        return self._module(name, "run")
+        return self._finish(name, "run")
 
     def of_rows(self, name: str, op: str) -> str:
         """Set dst[o * row + j] to the combination of entries o * period + i * row + j.
@@ -92,7 +92,7 @@ class Fold(PacketLowering):
         b.branch_if("%more.rows", "row.start", "write")
         b.lines.append(rows.tile_end(t))
         b.line("%e.n = add i64 %e, %n")
-        return self._module(name, "tile")
+        return self._finish(name, "tile")
 
     def _slots(self) -> tuple[str, str, str]:
         """Load all arguments; return the address of the output and two numbers."""
@@ -175,16 +175,11 @@ class Fold(PacketLowering):
         column = b.emit(f"sub i64 {self.index_name}, %start")
         return b.at(node.type.memory_llvm, "%totals", column)
 
-    def _module(self, name: str, first: str) -> str:
+    def _finish(self, name: str, first: str) -> str:
         """End the loop over %e, which begins in a block, and the module."""
         b = self.b
         b.line("%goes.on = icmp ult i64 %e.n, %end")
         b.branch_if("%goes.on", first, "exit")
         b.block("exit")
         b.line("ret void")
-        head = (
-            f"define void @{name}(i64 %begin, i64 %end, i32 %thread, "
-            "ptr noalias %args) nounwind {"
-        )
-        parts = self.functions(head, [f"  br label %{first}", *b.lines])
-        return "\n".join([*parts, "!0 = !{}", "!1 = !{i32 1}"]) + "\n"
+        return self.module(name, first, b.lines)

@@ -94,14 +94,18 @@ class PacketLowering(PacketState):
         b.branch_if("%more", "packet", "exit")
         b.block("exit")
         b.line("ret void")
+        code = long_blocks.cut(
+            b.lines, "slt i64 %end, 0", "exit", not b.has_plain_masks
+        )
+        return self.module(name, "packet", code)
+
+    def module(self, name: str, first: str, code: list[str]) -> str:
+        """Return the module text of a kernel, whose code begins in a block."""
         head = (
             f"define void @{name}(i64 %begin, i64 %end, i32 %thread, "
             "ptr noalias %args) nounwind {"
         )
-        code = long_blocks.cut(
-            b.lines, "slt i64 %end, 0", "exit", not b.has_plain_masks
-        )
-        parts = self.functions(head, ["  br label %packet", *code])
+        parts = self.functions(head, [f"  br label %{first}", *code])
         parts += ["!0 = !{}", "!1 = !{i32 1}", long_blocks.WEIGHTS]
         return "\n".join(parts) + "\n"
 
