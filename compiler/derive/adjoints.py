@@ -17,7 +17,7 @@ from typing import Any
 from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.local_types import LocalType, is_undefined
+from lumijit.compiler.ir.local_types import LocalType, is_undefined, local_type_of
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.logic import AND, NE, NOT
@@ -171,12 +171,6 @@ class LocalAdjoint:
             return trace.emit2(ADD, total, local.entry(buffer, index, always))
 
         return over_entries(dtype.length, buffer.size, start, step)
-
-
-def local_type_of(like: Node | Vertex) -> LocalType:
-    """Return the type of a buffer."""
-    assert isinstance(like.type, LocalType)
-    return like.type
 
 
 def zero(like: Node | Vertex, size: int = 1) -> Node:

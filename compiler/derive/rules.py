@@ -13,7 +13,6 @@ from lumijit.compiler.derive import elementwise, finite
 from lumijit.compiler.derive.adjoints import (
     Adjoint,
     LocalAdjoint,
-    local_type_of,
     mark_partial,
     partly,
     unmoved,
@@ -24,6 +23,7 @@ from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import literal
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder
+from lumijit.compiler.ir.local_types import local_type_of
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.logic import REPLACED

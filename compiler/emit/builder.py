@@ -230,6 +230,18 @@ class Builder:
             self._wide_of[found] = mask
         return found
 
+    def crossing_type(self, t: DType) -> str:
+        """Spell the type in which a value crosses blocks."""
+        return self.mask_type if t is BOOL else self.type(t)
+
+    def crossing(self, t: DType, value: str) -> str:
+        """Return a value in the form in which it crosses blocks."""
+        return self.wide(value) if t is BOOL else value
+
+    def arrived(self, t: DType, value: str) -> str:
+        """Note that a value (a phi, say) has crossed blocks."""
+        return self.note_wide(value) if t is BOOL else value
+
     def origin(self, mask: str) -> str:
         """Return the name that a mask had before it changed its form, if it did."""
         return self._origins.get(mask, mask)

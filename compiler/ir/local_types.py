@@ -123,6 +123,17 @@ def is_local(node: Node) -> bool:
     return isinstance(node.type, LocalType)
 
 
+class _Typed(Protocol):
+    @property
+    def type(self) -> DType: ...
+
+
+def local_type_of(version: _Typed) -> LocalType:
+    """Return the type of a buffer, given a version of it or what stands for one."""
+    assert isinstance(version.type, LocalType)
+    return version.type
+
+
 def local_deps(node: Node) -> Iterator[Node]:
     """Yield the operands that are versions of buffers."""
     return (dep for dep in node.deps if isinstance(dep.type, LocalType))

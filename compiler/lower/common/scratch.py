@@ -23,6 +23,7 @@ from lumijit.compiler.ir.local_types import (
     is_local,
     is_undefined,
     local_deps,
+    local_type_of,
 )
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.region_types import Block, Region
@@ -335,9 +336,3 @@ def moved_by(node: Node, body: Block, homes: dict[int, str]) -> dict[int, str]:
     """Return the areas of the buffers that a call's body changes."""
     before = node.attr.bodies[-1].outputs
     return {k: h for k, h in homes.items() if body.outputs[k] is not before[k]}
-
-
-def local_type_of(node: Node) -> LocalType:
-    """Return the type of a buffer."""
-    assert isinstance(node.type, LocalType)
-    return node.type

@@ -104,7 +104,7 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     vector = b.type(UINT32)
     b.line(f"%{rest} = phi {vector} [ {start}, %{pre} ], [ %{rest}.n, %{join} ]")
     for k in used:
-        ty = flow.cross_type(types[k])
+        ty = b.crossing_type(types[k])
         b.line(
             f"%{names[k]} = phi {ty} [ zeroinitializer, %{pre} ], "
             f"[ %{names[k]}.n, %{join} ]"
@@ -130,14 +130,14 @@ def _jumps(flow: Divergence, node: Node, homes: dict[int, str]) -> dict[int, str
     found = {}
     for k in used:
         incoming = zip([values[k] for values in crossing], ends, strict=True)
-        found[k] = b.phi(flow.cross_type(types[k]), *incoming)
+        found[k] = b.phi(b.crossing_type(types[k]), *incoming)
     for k, value in found.items():
-        old = flow.arrive(types[k], f"%{names[k]}")
-        new = b.select(types[k], wide, flow.arrive(types[k], value), old)
+        old = b.arrived(types[k], f"%{names[k]}")
+        new = b.select(types[k], wide, b.arrived(types[k], value), old)
         flow.cross_as(types[k], new, f"%{names[k]}.n")
     left = b.select(UINT32, wide, 0, f"%{rest}")
     b.line(f"%{rest}.n = bitcast {vector} {left} to {vector}")
     b.branch(head)
     b.block(done)
     low.mask = outer
-    return {k: flow.arrive(types[k], f"%{names[k]}") for k in used}
+    return {k: b.arrived(types[k], f"%{names[k]}") for k in used}

@@ -35,26 +35,16 @@ class Divergence:
         self.uniform = uniform
         self.scratch = scratch
 
-    def cross_type(self, t: DType) -> str:
-        """Return the type in which a value crosses basic blocks."""
-        return self.b.mask_type if t is BOOL else self.b.type(t)
-
     def cross(self, node: Node) -> str:
         """Return a node's value in its crossing form."""
-        value = self.low.values[node]
-        return self.b.wide(value) if node.type is BOOL else value
+        return self.b.crossing(node.type, self.low.values[node])
 
     def cross_as(self, t: DType, value: str, name: str) -> None:
         """Give a value in its crossing form a fixed name."""
         b = self.b
-        ty = self.cross_type(t)
-        crossing = b.wide(value) if t is BOOL else value
+        ty = b.crossing_type(t)
         # A phi needs a fixed name; the bitcast costs no instruction.
-        b.line(f"{name} = bitcast {ty} {crossing} to {ty}")
-
-    def arrive(self, t: DType, value: str) -> str:
-        """Note that a value is in its crossing form."""
-        return self.b.note_wide(value) if t is BOOL else value
+        b.line(f"{name} = bitcast {ty} {b.crossing(t, value)} to {ty}")
 
     def widen_captures(self, node: Node) -> None:
         """Bring the masks that a region refers to into their crossing form."""
@@ -168,10 +158,10 @@ class Divergence:
             uniform.scalars[p] = b.phi(p.type.llvm, (scalar, leave), nothing)
         phis = {}
         for k, value in crossing.items():
-            ty = self.cross_type(block.outputs[k].type)
+            ty = b.crossing_type(block.outputs[k].type)
             phis[k] = b.phi(ty, (value, leave), nothing)
         for k, value in phis.items():
-            direct[k] = self.arrive(block.outputs[k].type, value)
+            direct[k] = b.arrived(block.outputs[k].type, value)
         return direct
 
 

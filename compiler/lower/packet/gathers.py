@@ -167,14 +167,10 @@ class Gathers:
     ) -> None:
         """Read runs if something holds, else apart."""
         b = self.b
-        types = [self._spelled(node) for node in nodes]
+        types = [b.crossing_type(node.type) for node in nodes]
         found = self.runs.read(held, types, partial(self._load_runs, nodes), apart)
         for node, value in zip(nodes, found, strict=True):
-            self.low.values[node] = b.note_wide(value) if node.type is BOOL else value
-
-    def _spelled(self, node: Node) -> str:
-        """Spell the type of a value that goes from block to block."""
-        return self.b.mask_type if node.type is BOOL else self.b.type(node.type)
+            self.low.values[node] = b.arrived(node.type, value)
 
     def read_target(self, node: Node, base: str) -> str:
         """Read the entries that a write combines with, as they are in memory.
@@ -232,19 +228,18 @@ class Gathers:
 
     def _load_rows(self, nodes: list[Node]) -> list[str]:
         """Read row after row what the processor can't gather, else lane by lane."""
-        addresses = self.low.addresses
+        b, addresses = self.b, self.low.addresses
         places = [
             Place(n.type, addresses[n.deps[0]], n.deps[1], _offset(n)) for n in nodes
         ]
-        types = [self._spelled(node) for node in nodes]
+        types = [b.crossing_type(node.type) for node in nodes]
         masks = [node.deps[2] for node in nodes]
         apart = partial(self._load_apart, nodes)
         return self.rows.read(places, masks, apart, types, self._value)
 
     def _value(self, t: DType, raw: str) -> str:
         """Return a value as it goes from block to block."""
-        value = self.b.from_memory(t, raw)
-        return self.b.wide(value) if t is BOOL else value
+        return self.b.crossing(t, self.b.from_memory(t, raw))
 
     def _load_apart(self, nodes: list[Node]) -> list[str]:
         """Read entries lane by lane."""
@@ -260,10 +255,8 @@ class Gathers:
                 near = [n for n in family if 0 <= _offset(n) - _offset(node) < MAX_SPAN]
                 self._read_apart(node, near)
         values = [low.values.pop(node) for node in nodes]
-        return [
-            b.wide(value) if node.type is BOOL else value
-            for node, value in zip(nodes, values, strict=True)
-        ]
+        pairs = zip(nodes, values, strict=True)
+        return [b.crossing(node.type, value) for node, value in pairs]
 
     def _read_masks(self, node: Node, base: str, index: str) -> str:
         """Read bytes into lanes of 32 bits, where masks live."""

@@ -130,7 +130,7 @@ def _phis(flow: Divergence, frame: Frame) -> str:
     b.branch(frame.stem)
     b.block(frame.stem)
     for k, init in inits.items():
-        phi(flow.cross_type(loop.args[k].type), init, frame.name(k))
+        phi(b.crossing_type(loop.args[k].type), init, frame.name(k))
     for k in frame.scalars:
         arg, init = loop.args[k], flow.uniform.scalars[node.deps[k]]
         flow.uniform.scalars[arg] = phi(arg.type.llvm, init, frame.name(k, "u"))
@@ -148,7 +148,7 @@ def _enter_arguments(flow: Divergence, frame: Frame) -> None:
     for k, arg in enumerate(loop.args):
         init = frame.node.deps[k]
         if k in frame.vectors:
-            low.values[arg] = flow.arrive(arg.type, frame.name(k))
+            low.values[arg] = flow.b.arrived(arg.type, frame.name(k))
         elif k in frame.scalars:
             low.values[arg] = flow.uniform.spread(arg.type, scalars[arg])
         elif loop.body.outputs[k] is arg and arg in flow.demand.wanted:
@@ -180,7 +180,7 @@ def _advance(flow: Divergence, frame: Frame, active: str, running: str) -> None:
     for k in frame.vectors:
         t, new = loop.args[k].type, low.values[loop.body.outputs[k]]
         if k in frame.kept:
-            new = b.select(t, running, new, flow.arrive(t, frame.name(k)))
+            new = b.select(t, running, new, b.arrived(t, frame.name(k)))
         flow.cross_as(t, new, f"{frame.name(k)}.n")
     for k in frame.scalars:
         ty = loop.args[k].type.llvm

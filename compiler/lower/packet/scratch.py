@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lumijit.compiler.ir.local_types import CHUNK
+from lumijit.compiler.ir.local_types import CHUNK, local_type_of
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.lower.common import scratch
-from lumijit.compiler.lower.common.scratch import UNROLLED, Area, local_type_of
+from lumijit.compiler.lower.common.scratch import UNROLLED, Area
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.uniform import Uniform
