@@ -97,13 +97,9 @@ def target() -> TargetInfo:
     global _target
     if _target is None:
         host = cpu.host()
+        has_avx512 = host.has_avx512
         _target = TargetInfo(
-            lanes_f32=host.lanes_f32,
-            has_avx2=host.has_avx2,
-            has_masks=host.has_avx512,
-            has_avx512=host.has_avx512,
-            has_fma=host.has_fma,
-            has_f16c=host.has_f16c,
+            host.lanes_f32, has_masks=has_avx512, has_avx512=has_avx512
         )
     return _target
 
