@@ -60,7 +60,6 @@ class Built:
     kernel: Any
     hash: str
     pack: Packer
-    width: int
     operation_count: int
     cost: int
     has_loops: bool
@@ -302,7 +301,6 @@ def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
         device.present().load(code, _symbol(name), name, 0, width),
         name,
         signature.packer(meta["layout"], wide, width),
-        width,
         meta["operations"],
         meta["cost"],
         bool(meta["loops"]),
