@@ -14,7 +14,7 @@ from lumijit.compiler.ir import local_types
 from lumijit.compiler.ir.nodes import Node
 
 # So little code hardly needs more registers than there are.
-_FEW = 32
+FEW = 32
 # Sums of shared operations double; from here on, which is larger hardly matters.
 _MOST = 1e300
 
@@ -24,7 +24,7 @@ def arranged(nodes: Sequence[Node], roots: Iterable[Node]) -> list[Node]:
 
     Accesses to local memory stay in the order in which they were made.
     """
-    if len(nodes) <= _FEW or (local_types.in_use() and local_types.accesses(nodes)):
+    if len(nodes) <= FEW or (local_types.in_use() and local_types.accesses(nodes)):
         return [*nodes]
     weights: dict[Node, float] = {}
     for node in nodes:

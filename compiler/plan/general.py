@@ -10,6 +10,7 @@ Both run only where a kernel isn't known by the program's own key (`kernels.look
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
@@ -35,7 +36,7 @@ from lumijit.compiler.ir.roles import (
     value_deps,
     written_deps,
 )
-from lumijit.compiler.plan.arrangement import arranged
+from lumijit.compiler.plan.arrangement import FEW, arranged
 from lumijit.compiler.plan.program import Program, is_baked
 
 # The uses of a number with more than this are hardly all there by chance: those by one
@@ -74,15 +75,35 @@ def generalized(program: Program) -> General:
     if singled is None:
         return General(program, list(program.arguments))
     copier = _Copier(singled)
-    copy = copier.program(program)
-    return General(copy, [copier.origins[id(n)] for n in copy.arguments])
+    found = copier.program(program)
+    return General(found, [copier.origins[id(n)] for n in found.arguments])
 
 
 def ordered(program: Program) -> Program:
-    """Return a copy of a program, with its operations `arranged` for lowering."""
-    copy = _Copier(None).program(program)
-    copy.nodes = arranged(copy.nodes, (*copy.outputs, *copy.effects))
-    return copy
+    """Return a program like another, with its operations `arranged` for lowering.
+
+    Nodes are copied if their attributes hold code that may take another order, or if
+    they are values of a user's.
+    """
+    is_own = not program.nodes or isinstance(program.nodes[0], Remembered)
+    if is_own and all(is_short(n.attr) for n in program.nodes if n.op in REGIONS):
+        found = copy(program)
+        found._all_nodes = None
+    else:
+        found = _Copier(None).program(program)
+    found.nodes = arranged(found.nodes, (*found.outputs, *found.effects))
+    return found
+
+
+def is_short(region: Region) -> bool:
+    """Tell whether all code of a region, also inside of it, has the order it keeps."""
+    for block in region.blocks:
+        if len(block.nodes) > FEW:
+            return False
+        for node in block.nodes:
+            if node.op in REGIONS and not is_short(node.attr):
+                return False
+    return True
 
 
 def _count_uses(program: Program) -> set[int] | None:
@@ -119,7 +140,7 @@ class _Copier:
         self.singled = singled
         self.copies: dict[int, Node] = {}
         self.origins: dict[int, Node] = {}
-        self.scopes: dict[int, Scope] = {id(ROOT): ROOT}
+        self.scopes: dict[int, Scope] = {}
         self.shared: dict[tuple[int, Use], Node] = {}
         # The literals used inside of each region that is being copied.
         self.used: list[dict[int, Node]] = []
@@ -136,6 +157,8 @@ class _Copier:
         )
 
     def _scope(self, original: Scope) -> Scope:
+        if original is ROOT:
+            return original
         found = self.scopes.get(id(original))
         if found is None:
             found = self.scopes[id(original)] = Scope()
@@ -182,8 +205,11 @@ class _Copier:
             else:
                 # What is written to is no value, and stays one array.
                 deps = [self.copy(d) for d in written_deps(node)]
-                values = enumerate(read_deps(node))
-                deps += [self.operand(d, (op, k)) for k, d in values]
+                for k, dep in enumerate(read_deps(node)):
+                    if dep.op is LITERAL:
+                        deps.append(self.operand(dep, (op, k)))
+                    else:
+                        deps.append(self.copies.get(id(dep)) or self.copy(dep))
                 found = self._make(node, tuple(deps), node.attr)
                 self.origins[id(found)] = node
             self.copies[id(node)] = found
@@ -196,7 +222,7 @@ class _Copier:
         captures = value_deps(node)[count:]
         kept = [self.copy(d) for d in captures if not self._is_split(d)]
         self.used.append({})
-        args = tuple(self.copy(a) for a in old.args)
+        args = tuple([self.copy(a) for a in old.args])
         blocks = [self._block(block) for block in old.blocks]
         literals = self.used.pop().values()
         read = [self.copy(d) for d in source_deps(node)]

@@ -56,11 +56,15 @@ class Scratch(scratch.Scratch):
         scalar = self._known.scalar(index)
         return None if scalar is None else self._known.within(scalar, last)
 
-    def _lane_address(self, area: Area, places: str, lane: int) -> str:
+    def _places(self, area: Area, index: str, most: int) -> str:
+        """Return where each lane's entry is, behind the first lane's first one.
+
+        With the lanes' numbers in there, they share one base.
+        """
         b = self.b
-        element = area.element.memory_llvm
-        mine = b.at(element, area.base, lane)
-        return lane_address(b, element, mine, places, lane)
+        entries = b.binary_intrinsic("umin", UINT32, index, most)
+        first = b.mul(UINT32, entries, area.stride)
+        return b.add(UINT32, first, self.low.lane_numbers())
 
     def read_entries(self, area: Area, index: Node) -> str:
         """Read the entry that each lane asks for; out of bounds, the last one."""
@@ -73,11 +77,10 @@ class Scratch(scratch.Scratch):
         """Read one entry per lane; out of bounds, whatever the last one holds."""
         b = self.b
         element = area.element.memory_llvm
-        last = b.binary_intrinsic("umin", UINT32, index, area.dtype.length - 1)
-        places = b.mul(UINT32, last, area.stride)
+        places = self._places(area, index, area.dtype.length - 1)
 
         def read(lane: int) -> str:
-            return b.load(element, self._lane_address(area, places, lane))
+            return b.load(element, lane_address(b, element, area.base, places, lane))
 
         return each_lane(b, element, read)
 
@@ -103,9 +106,8 @@ class Scratch(scratch.Scratch):
         """Write one entry per lane; idle lanes write to the entry that is too many."""
         b = self.b
         ty, element = b.memory_type(area.element), area.element.memory_llvm
-        last = b.binary_intrinsic("umin", UINT32, index, area.dtype.length)
-        places = b.mul(UINT32, last, area.stride)
+        places = self._places(area, index, area.dtype.length)
         for lane in range(b.width):
-            address = self._lane_address(area, places, lane)
+            address = lane_address(b, element, area.base, places, lane)
             item = lane_of(b, ty, value, lane)
             b.line(f"store {element} {item}, ptr {address}")
