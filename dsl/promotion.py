@@ -157,7 +157,8 @@ def common_class(values: Iterable[Any], construct: str) -> type[Any]:
 def promote(construct: str, *values: Any) -> tuple[Any, ...]:
     """Convert operands, at least one of them an array, to their common class."""
     cls = common_class(values, construct)
-    return tuple(v if type(v) is cls else cls(v) for v in values)
+    converted = [v if type(v) is cls else cls(v) for v in values]
+    return (*converted,)
 
 
 def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:

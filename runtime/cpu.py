@@ -49,32 +49,14 @@ class HostInfo:
         """Tell whether a feature (LLVM's name) is there."""
         return f"+{feature}" in self.features.split(",")
 
-    def _has_with_avx(self, feature: str) -> bool:
-        """Tell whether a feature is there that LLVM drops where AVX is missing."""
-        return self.has("avx") and self.has(feature)
-
-    @cached_property
-    def has_avx2(self) -> bool:
-        """Whether there are 256-bit integer instructions."""
-        return self._has_with_avx("avx2")
-
     @cached_property
     def has_avx512(self) -> bool:
-        """Whether the AVX-512 subsets of every such server are there."""
+        """Whether the AVX-512 subsets of every such server are there.
+
+        LLVM drops them where AVX or AVX2 is missing.
+        """
         subsets = [f"avx512{s}" for s in ("f", "vl", "bw", "dq")]
-        return self.has_avx2 and all(self.has(s) for s in subsets)
-
-    @cached_property
-    def has_fma(self) -> bool:
-        """Whether a multiplication and addition can be rounded once."""
-        return self._has_with_avx("fma") or self.triple.startswith(("aarch64", "arm64"))
-
-    @cached_property
-    def has_f16c(self) -> bool:
-        """Whether there are conversions from and to half precision."""
-        return self._has_with_avx("f16c") or self.triple.startswith(
-            ("aarch64", "arm64")
-        )
+        return all(self.has(s) for s in ("avx", "avx2", *subsets))
 
     @cached_property
     def lanes_f32(self) -> int:

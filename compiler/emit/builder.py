@@ -37,13 +37,10 @@ class TargetInfo(NamedTuple):
     """What the lowering may know of the processor."""
 
     lanes_f32: int = 8
-    has_avx2: bool = False
     # Mask registers, which decide on the form of masks and of indexed accesses; and
     # the instructions of x86 beside them.
     has_masks: bool = False
     has_avx512: bool = False
-    has_fma: bool = True
-    has_f16c: bool = True
 
 
 def float_hex(dtype: DType, value: float) -> str:

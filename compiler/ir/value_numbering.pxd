@@ -13,8 +13,12 @@ cdef extern from *:
         if (made && PyObject_GC_IsTracked(made)) PyObject_GC_UnTrack(made);
         return made;
     }
+    static CYTHON_INLINE Py_ssize_t lumijit_address(PyObject* node) {
+        return (Py_ssize_t)node;
+    }
     """
     cpdef object ref "lumijit_ref" (object node)
+    cpdef Py_ssize_t address "lumijit_address" (Node node)
 
 
 cdef class Table:
@@ -37,7 +41,11 @@ cpdef bint is_wanted() except -1
 @cython.locals(node=Node)
 cdef bint _is_alive(object entry)
 
-@cython.locals(a=Node, b=Node)
+cdef Py_ssize_t _INDEX_BITS
+cdef size_t _FACTOR
+cdef size_t _MOST
+
+@cython.locals(a=Node, b=Node, dep=Node, index=Py_ssize_t, mixed=size_t)
 cdef object _key(Node host, Op op, DType dtype, tuple deps, object attr)
 
 @cython.locals(home=Scope, inner=Scope)
@@ -46,7 +54,7 @@ cpdef bint is_visible(Node node, Scope scope)
 @cython.locals(node=Node, table=Table)
 cpdef Node find(Node host, Op op, DType dtype, tuple deps, object attr, Scope scope)
 
-@cython.locals(node=Node, deps=tuple, table=Table)
+@cython.locals(node=Node, deps=tuple, table=Table, index=Py_ssize_t, key=Py_ssize_t)
 cpdef Node find_binary(Node host, Op op, Node a, Node b, Scope scope)
 
 cdef bint _is_equal(

@@ -24,6 +24,11 @@ _LIST_LENGTH = 4
 _TABLE_LENGTH = 64
 # More than there are operations, so that they and an id make one number.
 _INDEX_BITS = 12
+# Makes one number of several; so much of it is kept.
+_FACTOR = 1_000_003
+_MOST = (1 << 63) - 1
+# (In C: what a compiled module calls instead.)
+address = id
 
 
 class Table:
@@ -87,15 +92,20 @@ def _is_alive(entry: ref[Node]) -> bool:
 def _key(host: Node, op: Op, dtype: DType, deps: tuple[Node, ...], attr: Any) -> Any:
     """Return what a table looks an operation up by.
 
-    An integer for most: the garbage collector doesn't look at integers. Ids are
-    used again, but never those of the operands of a node that has them still.
+    An integer, as the garbage collector doesn't look at integers, made of ids: these
+    are used again, but never those of the operands of a node that has them still.
+    Where different operations have one key, what was made last is found.
     """
+    index = op.index
     if attr is None and len(deps) == 2 and dtype is (op.result or host.type):
         a, b = deps
         if a is host:
-            return id(b) << _INDEX_BITS | op.index
-        return -(id(a) << _INDEX_BITS | op.index)
-    return (op.index, dtype.index, attr, *map(id, deps))
+            return address(b) << _INDEX_BITS | index
+        return -(address(a) << _INDEX_BITS | index)
+    mixed = dtype.index << _INDEX_BITS | index
+    for dep in deps:
+        mixed = (mixed * _FACTOR ^ address(dep)) & _MOST
+    return mixed if attr is None else mixed ^ hash(attr)
 
 
 def is_visible(node: Node, scope: Scope) -> bool:
@@ -163,9 +173,10 @@ def find_binary(host: Node, op: Op, a: Node, b: Node, scope: Scope) -> Node | No
             host.uses = None
             return None
     else:
-        key = id(b) << _INDEX_BITS | op.index
+        index = op.index
+        key = address(b) << _INDEX_BITS | index
         if a is not host:
-            key = -(id(a) << _INDEX_BITS | op.index)
+            key = -(address(a) << _INDEX_BITS | index)
         table = uses
         node = table.find(key)
     if node is not None and node.op is op:

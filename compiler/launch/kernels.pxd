@@ -5,7 +5,6 @@ cdef class Built:
     cdef public object kernel
     cdef public object hash
     cdef public object pack
-    cdef public object width
     cdef public object operation_count
     cdef public object cost
     cdef public bint has_loops

@@ -60,7 +60,6 @@ class Built:
     kernel: Any
     hash: str
     pack: Packer
-    width: int
     operation_count: int
     cost: int
     has_loops: bool
@@ -97,13 +96,9 @@ def target() -> TargetInfo:
     global _target
     if _target is None:
         host = cpu.host()
+        has_avx512 = host.has_avx512
         _target = TargetInfo(
-            lanes_f32=host.lanes_f32,
-            has_avx2=host.has_avx2,
-            has_masks=host.has_avx512,
-            has_avx512=host.has_avx512,
-            has_fma=host.has_fma,
-            has_f16c=host.has_f16c,
+            host.lanes_f32, has_masks=has_avx512, has_avx512=has_avx512
         )
     return _target
 
@@ -306,7 +301,6 @@ def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
         device.present().load(code, _symbol(name), name, 0, width),
         name,
         signature.packer(meta["layout"], wide, width),
-        width,
         meta["operations"],
         meta["cost"],
         bool(meta["loops"]),

@@ -12,7 +12,6 @@ cdef class Launch:
     cdef public object size
     cdef public object key
     cdef public list values
-    cdef public object operations
     cdef public object program
     cdef public object slots
     cdef public object effects

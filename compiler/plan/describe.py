@@ -70,7 +70,6 @@ class Launch:
         "key",
         "merged",
         "merges",
-        "operations",
         "outputs",
         "program",
         "results",
@@ -97,14 +96,12 @@ class Launch:
         size: int,
         key: Any,
         values: list[Any],
-        operations: int,
         program: Program | None = None,
     ) -> None:
         self.outputs = outputs
         self.size = size
         self.key = key
         self.values = values
-        self.operations = operations
         # Made only where somebody needs it, unless the program is what is described.
         self.program = program
         # How many threads may take part.
@@ -133,7 +130,7 @@ class Launch:
         self.expand_limit = expand_limit
 
 
-TOO_LONG = Launch([], 0, (), [], 0)
+TOO_LONG = Launch([], 0, (), [])
 
 
 def describe(
@@ -222,7 +219,7 @@ def describe(
     key.append("streaming" if is_large else size == 1)
     if away:
         key.append(device.present().environment)
-    launch = Launch(outputs, size, tuple(key), values, inside - count - len(values))
+    launch = Launch(outputs, size, tuple(key), values)
     if targets:
         launch.bind_effects(effects, targets, expand_limit)
     return launch
@@ -245,7 +242,6 @@ def described(program: Program, shared: Set[int]) -> Launch:
         program.size,
         program.key,
         values,
-        len(program.nodes),
         program,
     )
     launch.bind_effects(program.effects, targets, program.expand_limit)

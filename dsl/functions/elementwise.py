@@ -12,6 +12,7 @@ from lumijit.functions.apply import (
     apply,
     by_parts,
     check_numeric,
+    has_array,
     not_numeric,
     promoted,
     unary_function,
@@ -187,7 +188,7 @@ def clip(value: Any, min: Any, max: Any) -> Array:
     [2, 5, 8]
     """
     given = value, min, max
-    if any(isinstance(v, ArrayBase) for v in given):
+    if has_array(given):
         value, min, max = promoted("lumijit.clip", *given)
         if value._spec.dtype.is_float and not value._spec.kind.is_special:
             # As `minimum`, but at the end the derivative is that of the value.
@@ -214,7 +215,7 @@ def lerp(a: Any, b: Any, t: Any) -> Array:
     [1, 2, 3]
     """
     check_numeric("lumijit.lerp", a, b, t)
-    if not any(isinstance(v, ArrayBase) for v in (a, b, t)):
+    if not has_array((a, b, t)):
         a = float(a) if initialize.is_number(a) else a
     elif isinstance(a, ArrayBase) and not a._spec.dtype.is_float:
         # Of an unsigned number or mask there is no opposite.

@@ -16,7 +16,7 @@ from lumijit.base import Array, ArrayBase, Composed
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.record import reductions
-from lumijit.functions.apply import not_numeric
+from lumijit.functions.apply import has_array, not_numeric
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.nested import NestedArray
 from lumijit.pytree import is_container, tree_map
@@ -102,7 +102,7 @@ def _agreed(a: Any, b: Any) -> Any:
 def _select_arrays(mask: Any, a: Any, b: Any) -> Array:
     construct = "lumijit.select"
     spec = promotion.common_spec((a, b), construct)
-    if not any(isinstance(v, ArrayBase) for v in (a, b)):
+    if not has_array((a, b)):
         spec = spec.replaced(dtype=_narrow(spec.dtype))
     if spec.is_instance or spec.kind.is_special:
         wanted = spec

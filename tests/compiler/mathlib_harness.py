@@ -24,8 +24,8 @@ from lumijit.runtime.dtypes import FLOAT32, DType
 Array = npt.NDArray[Any]
 TWO_ARGUMENTS = frozenset({"atan2", "power"})
 TWO_RESULTS = frozenset({"sincos", "sincosh"})
-HOST = TargetInfo(has_avx2=True)
-AVX512 = TargetInfo(lanes_f32=16, has_avx2=True, has_masks=True, has_avx512=True)
+HOST = TargetInfo()
+AVX512 = TargetInfo(lanes_f32=16, has_masks=True, has_avx512=True)
 
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()

@@ -35,8 +35,8 @@ from lumijit.runtime.dtypes import (
 from tests.compiler.support import Nodes, array, lit, loop
 
 SIZE = 37
-VECTORS = TargetInfo(lanes_f32=8, has_avx2=True)
-MASKS = TargetInfo(lanes_f32=16, has_avx2=True, has_masks=True, has_avx512=True)
+VECTORS = TargetInfo(lanes_f32=8)
+MASKS = TargetInfo(lanes_f32=16, has_masks=True, has_avx512=True)
 
 
 def values(count: int, t: DType = FLOAT32) -> Nodes:

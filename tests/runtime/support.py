@@ -79,8 +79,8 @@ exit:
 }
 """
 
-# Counts blocks that have begun (args[0]). All but the first wait for the flag (args[0] + 4)
-# on workers; the thread that waits for the job sets it.
+# Counts blocks that have begun (args[0]). On workers, all but the first wait for the
+# flag (args[0] + 4), which the thread that waits for the job sets.
 MEET = """
 declare i32 @sched_yield()
 define void @kernel(i64 %begin, i64 %end, i32 %thread, ptr %args) {

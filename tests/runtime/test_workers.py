@@ -193,12 +193,12 @@ def test_who_waits_computes_along_though_workers_were_quicker(
     deadline = time.monotonic() + 10
     while words[0] < 3 and time.monotonic() < deadline:
         time.sleep(0.001)
-    begun = list(words)
+    begun = words.tolist()
     rescue = threading.Timer(10, words.__setitem__, (1, 2))
     rescue.start()
     workers.sync()
     rescue.cancel()
-    assert (begun, list(words)) == ([3, 0], [50, 1])
+    assert (begun, words.tolist()) == ([3, 0], [50, 1])
 
 
 def test_threads_may_be_changed_while_jobs_run(

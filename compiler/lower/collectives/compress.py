@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.lower.collectives.pieces import head
+from lumijit.compiler.lower.collectives.pieces import head, spread
 from lumijit.compiler.lower.collectives.scan import prefix_function, prefix_of_block
 from lumijit.runtime.dtypes import UINT32
 
@@ -120,8 +120,7 @@ look:
   %wide = and i1 %fits, %many
   br i1 %wide, label %bytes, label %bits
 bytes:
-  %k.one = insertelement <8 x i32> poison, i32 %k32, i32 0
-  %k.all = shufflevector <8 x i32> %k.one, <8 x i32> poison, <8 x i32> zeroinitializer
+{spread("k.all", 8, "i32", "%k32")}
 {_by_bytes()}
   br label %next
 bits:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from lumijit.compiler.emit.builder import float_hex
 from lumijit.compiler.emit.combine import combine_text, identity
+from lumijit.compiler.emit.type_names import mangled
 from lumijit.runtime.dtypes import DType
 
 LANES_BYTES = 256
@@ -73,21 +74,38 @@ def neutral(op: str, t: DType) -> str:
     return str(int(value))
 
 
+def spread(name: str, width: int, element: str, value: str) -> str:
+    """Put a number into all lanes of the vector `%name`."""
+    ty = f"<{width} x {element}>"
+    zeros = f"<{width} x i32> zeroinitializer"
+    return f"""  %{name}.one = insertelement {ty} poison, {element} {value}, i32 0
+  %{name} = shufflevector {ty} %{name}.one, {ty} poison, {zeros}"""
+
+
+def below(name: str, width: int, count: str, bits: int = 64) -> str:
+    """Write the mask `%name`: the lanes of lower numbers than a count, of some bits."""
+    index = f"<{width} x i{bits}>"
+    iota = ", ".join(f"i{bits} {k}" for k in range(width))
+    return f"""{spread(f"{name}.count", width, f"i{bits}", count)}
+  %{name} = icmp ult {index} <{iota}>, %{name}.count"""
+
+
+def masked_store(t: DType, width: int) -> str:
+    """Name LLVM's function that stores lanes of a mask."""
+    return f"@llvm.masked.store.v{width}{mangled(t.memory_llvm)}.p0"
+
+
 def tail_mask(t: DType, width: int, count: str) -> str:
     """Split `count` entries into %whole vectors and a rest, whose lanes are %in."""
     # As wide as the entries, so that the mask fits them.
     bits = 8 * t.size_bytes
-    index = f"<{width} x i{bits}>"
-    iota = ", ".join(f"i{bits} {k}" for k in range(width))
     left = f"%left = trunc i64 %rest.count to i{bits}"
     if bits == 64:
         left = "%left = add i64 %rest.count, 0"
     return f"""  %whole = and i64 {count}, -{width}
   %rest.count = sub i64 {count}, %whole
   {left}
-  %left1 = insertelement {index} poison, i{bits} %left, i32 0
-  %lefts = shufflevector {index} %left1, {index} poison, <{width} x i32> zeroinitializer
-  %in = icmp ult {index} <{iota}>, %lefts"""
+{below("in", width, "%left", bits)}"""
 
 
 def fold_lanes(op: str, t: DType, width: int, source: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ up with zeros, so that a tile reads one run of memory. The first is read as it l
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import each, vector_lanes
+from lumijit.compiler.lower.collectives import pieces
 from lumijit.runtime.dtypes import DType
 
 _ROWS = 6
@@ -16,7 +16,7 @@ _GROUP = 16
 
 def tile_shape(t: DType) -> tuple[int, int]:
     """Return how many rows and columns of the result are computed together."""
-    return _ROWS, vector_lanes(t)
+    return _ROWS, pieces.vector_lanes(t)
 
 
 def product_ir(name: str, t: DType) -> str:
@@ -28,11 +28,9 @@ def product_ir(name: str, t: DType) -> str:
     element = t.memory_llvm
     rows, width = tile_shape(t)
     ty = f"<{width} x {element}>"
-    suffix = f"v{width}" + (f"f{t.bits}" if t.is_float else element)
-    store = f"@llvm.masked.store.{suffix}.p0"
+    store = pieces.masked_store(t, width)
+    suffix = f"v{width}f{t.bits}"
     fma = f"declare {ty} @llvm.fma.{suffix}({ty}, {ty}, {ty})" if t.is_float else ""
-    zeros = f"<{width} x i32> zeroinitializer"
-    iota = ", ".join(f"i64 {k}" for k in range(width))
     setup = f"""  %tiles = mul i64 %tall, %wide
   %last = sub i64 %m, 1
   %mk = mul i64 %m, %k
@@ -72,16 +70,14 @@ body:
   br i1 %more, label %body, label %write
 write:
   %left = sub i64 %n, %column
-  %left1 = insertelement <{width} x i64> poison, i64 %left, i32 0
-  %lefts = shufflevector <{width} x i64> %left1, <{width} x i64> poison, {zeros}
-  %inside = icmp ult <{width} x i64> <{iota}>, %lefts
+{pieces.below("inside", width, "%left")}
   %c.b = mul i64 %b, %mn
   %c.j = add i64 %c.b, %column
 {_writes(element, ty, width, rows, store, t.size_bytes)}
   br label %done
 done:"""
     numbers = "m:i64 n:i64 k:i64 step.row:i64 step.sum:i64 tall:i64 wide:i64"
-    kernel = each(name, f"a panels c {numbers}", body, setup, last="done")
+    kernel = pieces.each(name, f"a panels c {numbers}", body, setup, last="done")
     return f"""declare void {store}({ty}, ptr, i32, <{width} x i1>)
 declare i64 @llvm.umin.i64(i64, i64)
 {fma}
@@ -112,9 +108,8 @@ def _products(t: DType, ty: str, width: int, rows: int, suffix: str) -> str:
     for r in range(rows):
         lines.append(
             f"""  %x{r}.ptr = getelementptr {element}, ptr %r{r}.ptr, i64 %a.l
-  %x{r}.one = load {element}, ptr %x{r}.ptr, align {t.size_bytes}
-  %x{r}.in = insertelement {ty} poison, {element} %x{r}.one, i32 0
-  %x{r} = shufflevector {ty} %x{r}.in, {ty} poison, <{width} x i32> zeroinitializer"""
+  %x{r}.in = load {element}, ptr %x{r}.ptr, align {t.size_bytes}
+{pieces.spread(f"x{r}", width, element, f"%x{r}.in")}"""
         )
         if t.is_float:
             call = f"call {ty} @llvm.fma.{suffix}"

@@ -6,7 +6,14 @@ Rows are taken a few at a time and added to totals on the stack, in order.
 from __future__ import annotations
 
 from lumijit.compiler.emit.combine import combine_text
-from lumijit.compiler.lower.collectives.pieces import each, lanes, neutral, vector_lanes
+from lumijit.compiler.lower.collectives.pieces import (
+    below,
+    each,
+    lanes,
+    masked_store,
+    neutral,
+    vector_lanes,
+)
 from lumijit.runtime.dtypes import DType
 
 _TILE_BYTES = 4096
@@ -92,7 +99,7 @@ def tile_end(t: DType) -> str:
     element = t.memory_llvm
     width = vector_lanes(t)
     ty = f"<{width} x {element}>"
-    store, size = _store(t), t.size_bytes
+    store, size = masked_store(t, width), t.size_bytes
     return f"""write:
   %out = getelementptr {element}, ptr %dst, i64 %e
   br label %copy
@@ -109,7 +116,8 @@ copy.all:
   store {ty} %w.value, ptr %w.to, align {size}
   br label %copied
 copy.some:
-{_inside("w", "%w", "%n", width)}
+  %w.left = sub i64 %n, %w
+{below("w.in", width, "%w.left")}
   call void {store}({ty} %w.value, ptr %w.to, i32 {size}, <{width} x i1> %w.in)
   br label %copied
 copied:
@@ -119,18 +127,12 @@ copied:
 done:"""
 
 
-def _store(t: DType) -> str:
-    width = vector_lanes(t)
-    suffix = f"v{width}" + (f"f{t.bits}" if t.is_float else t.memory_llvm)
-    return f"@llvm.masked.store.{suffix}.p0"
-
-
 def declarations(t: DType) -> list[str]:
     """Declare what the text of a tile calls."""
     width = vector_lanes(t)
     ty = f"<{width} x {t.memory_llvm}>"
     return [
-        f"declare void {_store(t)}({ty}, ptr, i32, <{width} x i1>)",
+        f"declare void {masked_store(t, width)}({ty}, ptr, i32, <{width} x i1>)",
         "declare i64 @llvm.umin.i64(i64, i64)",
     ]
 
@@ -161,8 +163,9 @@ def _rows(
     if is_masked:
         zero = f"{ty} splat ({element} {neutral(op, t)})"
         masking = [
-            _inside(f"{k}.m", f"%{k}.v", length, width),
-            f"  %{k}.y = select <{width} x i1> %{k}.m.in, {ty} %{k}.x0, {zero}",
+            f"  %{k}.left = sub i64 {length}, %{k}.v",
+            below(f"{k}.in", width, f"%{k}.left"),
+            f"  %{k}.y = select <{width} x i1> %{k}.in, {ty} %{k}.x0, {zero}",
         ]
     total = f"%{k}.t"
     for row in range(count):
@@ -198,14 +201,3 @@ def _rows(
   %{k}.i.n = add i64 %{k}.i, {count}
   %{k}.more = icmp ult i64 %{k}.i.n, {stop}
   br i1 %{k}.more, label %{k}, label %{after}"""
-
-
-def _inside(name: str, start: str, stop: str, width: int) -> str:
-    """Write the mask `name.in`: which places from `start` on are below `stop`."""
-    ty = f"<{width} x i64>"
-    iota = ", ".join(f"i64 {k}" for k in range(width))
-    zeros = f"<{width} x i32> zeroinitializer"
-    return f"""  %{name}.left = sub i64 {stop}, {start}
-  %{name}.one = insertelement {ty} poison, i64 %{name}.left, i32 0
-  %{name}.all = shufflevector {ty} %{name}.one, {ty} poison, {zeros}
-  %{name}.in = icmp ult {ty} <{iota}>, %{name}.all"""

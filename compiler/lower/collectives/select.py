@@ -10,7 +10,7 @@ Source: Knuth, "The Art of Computer Programming", volume 3, section 5.2.5.
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import each, vector_lanes
+from lumijit.compiler.lower.collectives.pieces import below, each, spread, vector_lanes
 from lumijit.compiler.lower.collectives.sort import DIGIT_BITS, DIGITS
 from lumijit.runtime.dtypes import DType
 
@@ -39,11 +39,8 @@ def _resized(bits: int, wanted: int, value: str) -> str:
 
 def _spread(name: str, t: DType, source: str) -> str:
     """Put a number of 64 bits into all lanes."""
-    element, width = _element(t), vector_lanes(t)
-    ty = f"<{width} x {element}>"
     return f"""  %{name}.low = {_resized(64, 8 * t.size_bytes, source)}
-  %{name}.one = insertelement {ty} poison, {element} %{name}.low, i32 0
-  %{name} = shufflevector {ty} %{name}.one, {ty} poison, <{width} x i32> zeroinitializer
+{spread(name, vector_lanes(t), _element(t), f"%{name}.low")}
 """
 
 
@@ -73,9 +70,6 @@ def _hits(t: DType) -> str:
     """Write %key, keys from %i on, and %bits: which are like %wanted so far."""
     width, element = vector_lanes(t), _element(t)
     ty, masks = f"<{width} x {element}>", f"<{width} x i1>"
-    index = f"<{width} x i64>"
-    iota = ", ".join(f"i64 {k}" for k in range(width))
-    spread = f"<{width} x i32> zeroinitializer"
     return f"""  %at = getelementptr {element}, ptr %src, i64 %i
   %x = load {ty}, ptr %at, align {t.size_bytes}
 {_key(t, ty, masks)}
@@ -83,9 +77,7 @@ def _hits(t: DType) -> str:
   %differs = and {ty} %other, %known
   %is.like = icmp eq {ty} %differs, zeroinitializer
   %left = sub i64 %stop, %i
-  %left.one = insertelement {index} poison, i64 %left, i32 0
-  %left.all = shufflevector {index} %left.one, {index} poison, {spread}
-  %in = icmp ugt {index} %left.all, <{iota}>
+{below("in", width, "%left")}
   %hit = and {masks} %is.like, %in
   %bits = bitcast {masks} %hit to i{width}"""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lumijit.compiler.lower.collectives.pieces import each
+from lumijit.compiler.lower.collectives.pieces import each, spread
 
 #: Lines of a launch's blocks.
 LINES = 4096
@@ -19,11 +19,9 @@ def copy_ir(name: str) -> str:
 
 def fill_ir(name: str) -> str:
     """Fill lines of 64 bytes with an 8-byte pattern; slots: dst, pattern."""
-    setup = """  %p0 = insertelement <8 x i64> poison, i64 %pattern, i32 0
-  %p = shufflevector <8 x i64> %p0, <8 x i64> poison, <8 x i32> zeroinitializer"""
     body = """  %to = getelementptr <8 x i64>, ptr %dst, i64 %e
   store <8 x i64> %p, ptr %to, align 64"""
-    return each(name, "dst pattern:i64", body, setup)
+    return each(name, "dst pattern:i64", body, spread("p", 8, "i64", "%pattern"))
 
 
 def collect_ir(name: str, element: str, bits: int) -> str:
