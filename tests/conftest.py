@@ -20,11 +20,11 @@ from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import delivery, evaluate, launching
 from lumijit.compiler.plan import describe, general, program, schedule
-from lumijit.compiler.plan.verify import verify, verify_plan, verify_program
 from lumijit.runtime import device, errors, libcuda
 from lumijit.runtime.config import flags
 from lumijit.runtime.settings import settings
 from tests import targets
+from tests.verifier.verify import verify, verify_plan, verify_program
 
 
 def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:

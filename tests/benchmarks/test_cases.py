@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.compiler.ir.interpret import interpret
 from tests.benchmarks import operations, patterns, table
 from tests.benchmarks.declare import Case
 from tests.benchmarks.measure import leaves
 from tests.benchmarks.programs import CASES
+from tests.verifier.interpret import interpret
 
 
 def flat(result: Any) -> Iterator[Any]:

@@ -12,13 +12,13 @@ import pytest
 
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder as Holder
-from lumijit.compiler.ir.interpret import interpret
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import evaluate, launching
 from lumijit.compiler.record import regions
 from lumijit.runtime import buffers
 from lumijit.runtime.compiled import is_compiled
 from lumijit.runtime.dtypes import DType
+from tests.verifier.interpret import interpret
 
 Array = np.ndarray[Any, Any]
 Nodes = tuple[Node, ...]

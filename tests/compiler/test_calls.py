@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.interpret import interpret
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.structural import CALL, PROJECT
@@ -36,6 +35,7 @@ from tests.compiler.support import (
     random_values,
 )
 from tests.compiler.test_random import TYPES, Author
+from tests.verifier.interpret import interpret
 
 TRUE = trace.make_true(1)
 FLAGS = (

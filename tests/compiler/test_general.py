@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.interpret import interpret
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
@@ -24,6 +23,7 @@ from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import FLOAT32, INT64, UINT32, UINT64
 from tests.compiler.support import Holder, array, branch, data, lit, loop
+from tests.verifier.interpret import interpret
 
 TRUE = trace.make_true(1)
 Recipe = Callable[[list[float]], Node]

@@ -16,10 +16,10 @@ from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.launch import evaluate, kernels
 from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.plan.program import Program
-from lumijit.compiler.plan.verify import VerificationError, verify
 from lumijit.compiler.record import local, regions
 from lumijit.runtime.dtypes import BOOL, FLOAT32, UINT32
 from tests.compiler.support import ODD_SIZES, array, check, data, lit
+from tests.verifier.verify import VerificationError, verify
 
 pytestmark = pytest.mark.usefixtures("each_target")
 

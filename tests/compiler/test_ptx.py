@@ -19,7 +19,6 @@ from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.cooperative.kernels import nvvm
 from lumijit.compiler.lower.thread.ptx import PtxTarget
 from lumijit.compiler.plan.program import Program
-from lumijit.compiler.plan.verify import verify
 from lumijit.llvm import Array2f, Array3f, Float, Int, Texture2f, UInt, ad
 from lumijit.runtime import nvptx
 from lumijit.runtime.dtypes import FLOAT32, UINT64, VALUES, DType, from_numpy
@@ -32,6 +31,7 @@ from tests.fuzz.writer import PATTERNS
 from tests.targets import written_for
 from tests.tools.assembling import assemble
 from tests.tools.ptx import translating
+from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.host("its kernels are translated")
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.interpret import interpret
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
@@ -46,6 +45,7 @@ from tests.compiler.support import (
     loop,
     random_values,
 )
+from tests.verifier.interpret import interpret
 
 TYPES = (BOOL, INT8, UINT8, UINT16, INT32, UINT32, INT64, FLOAT16, FLOAT32, FLOAT64)
 UNARY = (ar.NEG, ar.ABS, ar.SQRT, ar.RCP, ar.FLOOR, ar.CEIL, ar.TRUNC, ar.ROUND) + (

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from lumijit.compiler.ir import effects, trace
-from lumijit.compiler.ir.grammar import check_node
 from lumijit.compiler.ir.local_types import local_type
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD, FLOOR, MUL
@@ -34,15 +33,16 @@ from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.launch import delivery
 from lumijit.compiler.plan import schedule
 from lumijit.compiler.plan.program import Program
-from lumijit.compiler.plan.verify import (
+from lumijit.compiler.record import memory, regions
+from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32, VOID, DType
+from tests.compiler.support import Holder, array, branch, lit, loop
+from tests.verifier.grammar import check_node
+from tests.verifier.verify import (
     VerificationError,
     verify,
     verify_plan,
     verify_program,
 )
-from lumijit.compiler.record import memory, regions
-from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32, VOID, DType
-from tests.compiler.support import Holder, array, branch, lit, loop
 
 TRUE = trace.make_true(1)
 ADDS = effects.Reduction("add", "auto")

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.compiler.ir.interpret import interpret
-from lumijit.compiler.plan import verify
 from lumijit.llvm import Bool, Float, UInt
 from lumijit.runtime.errors import ArrayIndexError, StateError, SymbolicError
+from tests.verifier import verify
+from tests.verifier.interpret import interpret
 
 Flag = dr.JitFlag
 LENGTH = 6

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as dr
-from lumijit.compiler.ir.interpret import interpret
 from lumijit.llvm import UInt
+from tests.verifier.interpret import interpret
 
 LENGTH = 5
 MASK = (1 << 32) - 1

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import lumijit as dr
 from lumijit import llvm, scalar
-from lumijit.compiler.ir.interpret import interpret
 from lumijit.llvm import ad
 from lumijit.runtime.errors import (
     ArrayIndexError,
@@ -18,6 +17,7 @@ from lumijit.runtime.errors import (
     SizeError,
 )
 from tests import targets
+from tests.verifier.interpret import interpret
 
 nn = dr.nn
 TYPES = {

@@ -1,6 +1,6 @@
 """What rules of the trace are made of: checks of one fact, and how they fail.
 
-The rules themselves are in `grammar` and `grammar_regions`.
+The rules themselves are in `grammar` and `region_grammar`.
 """
 
 from __future__ import annotations

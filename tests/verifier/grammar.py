@@ -1,6 +1,6 @@
 """The grammar of the trace: the rules that every node must follow.
 
-Owns the rules of single nodes; those of regions are in `region_grammar`, `plan.verify`
+Owns the rules of single nodes; those of regions are in `region_grammar`, `verify`
 walks a trace and applies them. A rule is worded as what holds in a right trace. What an
 access is made of, its roles tell; what attributes are stands in a table at the end.
 """
@@ -45,11 +45,11 @@ from lumijit.compiler.ir.ops.structural import (
     TEXEL,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_grammar import check_region
 from lumijit.compiler.ir.roles import is_effect, target_of, value_deps, written_deps
-from lumijit.compiler.ir.rules import check_size, check_type, open_scopes, require
 from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOATS, UINT32, UINT64, VALUES, VOID
+from tests.verifier.region_grammar import check_region
+from tests.verifier.rules import check_size, check_type, open_scopes, require
 
 _ROLE_TYPES = {Role.INDEX: UINT32, Role.MASK: BOOL, Role.ADDRESS: UINT64}
 # What may be the entries of an array, where not every type may.

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.grammar import check_node
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import (
@@ -27,10 +26,11 @@ from lumijit.compiler.ir.roles import (
     value_deps,
     written_deps,
 )
-from lumijit.compiler.ir.rules import VerificationError, open_scopes, require
 from lumijit.compiler.plan.program import Program, target_root
 from lumijit.compiler.plan.schedule import Plan
 from lumijit.runtime.dtypes import VALUES
+from tests.verifier.grammar import check_node
+from tests.verifier.rules import VerificationError, open_scopes, require
 
 __all__ = ["VerificationError", "verify", "verify_plan", "verify_program"]
 
@@ -49,7 +49,7 @@ def verify(nodes: Iterable[Node]) -> None:
     >>> verify([total])
     Traceback (most recent call last):
     ...
-    lumijit.compiler.rules.VerificationError: the size is that of the operands \
+    tests.verifier.rules.VerificationError: the size is that of the operands \
 (expected 4, got 5) at <add UInt32[5]>(<counter UInt32[4]>, <counter UInt32[4]>)
     """
     scopes = open_scopes(trace.state.scope)

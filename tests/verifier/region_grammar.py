@@ -13,8 +13,8 @@ from lumijit.compiler.ir.roles import (
     value_deps,
     written_deps,
 )
-from lumijit.compiler.ir.rules import check_type, require
 from lumijit.runtime.dtypes import BOOL, UINT32, VOID
+from tests.verifier.rules import check_type, require
 
 Rule = Callable[[Node], None]
 
