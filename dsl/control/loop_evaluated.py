@@ -103,6 +103,9 @@ class EvaluatedLoop:
                 active = opaque(trace.resized(active, self.size))
             evaluate([active])
             self._materialize(state, active.size)
+            if not active.size and trace.state.mask is None:
+                # What the body changes has no entries then, as in symbolic mode.
+                return self._step(state, active)
             is_compressed &= active.size > 1
             run = self._run_compressed if is_compressed else self._run_masked
             final = run(state, active)
