@@ -14,7 +14,7 @@ from lumijit.control.locations import Location
 
 KINDS = (np.ndarray, array, bytearray)
 #: Copying and comparing this much takes some microseconds.
-_MOST_BYTES = 1 << 16
+_MOST_BYTES = 1 << 15
 _ONLY = 0
 
 

@@ -26,7 +26,7 @@ from lumijit.compiler.launch.evaluate import data
 from lumijit.control import refusals
 from lumijit.control.adoption import assignable
 from lumijit.control.blame import assignment, methods_of
-from lumijit.control.buffers import KINDS, Buffer
+from lumijit.control.buffers import Buffer, is_buffer
 from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
@@ -97,7 +97,7 @@ class Outside:
             type(leaf) in PLAIN or isinstance(leaf, FlatArray) for leaf in parts.leaves
         ):
             for name, kind, value in parts.nodes():
-                if isinstance(value, KINDS):
+                if is_buffer(value):
                     self.reach.seen.add(id(value))  # The construct compares it.
                 elif kind is None and not isinstance(value, FlatArray):
                     self.reach.follow(value, name)
@@ -425,8 +425,9 @@ def _may_be_state(change: Change) -> bool:
 
 
 def _worst(changes: list[Change]) -> Change:
-    """Return the change because of which the others can't be state, if there is one."""
-    return next((c for c in changes if not _may_be_state(c)), changes[0])
+    """Return the first value that can't be state, because of which none is; or any."""
+    had = (c for c in changes if c.before is not MISSING and not _may_be_state(c))
+    return next(had, changes[0])
 
 
 def watched(
