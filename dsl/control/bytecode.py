@@ -38,7 +38,6 @@ PLAIN = {
     complex,
     str,
     bytes,
-    bytearray,
     object,
     range,
     property,
@@ -68,14 +67,16 @@ class Facts(NamedTuple):
 
     `names` are global names and attributes that it mentions. `rebinds` tells whether
     it assigns variables of enclosing functions, `stores_globals` whether global ones,
-    `changes` whether it assigns or changes anything that isn't a local variable.
-    `computes_names` tells whether it may ask for attributes that it doesn't mention.
+    `attributes` which attributes (of modules, too), `changes` whether it assigns or
+    changes anything that isn't a local variable. `computes_names` tells whether it may
+    ask for attributes that it doesn't mention.
     """
 
     code: CodeType
     names: tuple[str, ...]
     rebinds: bool
     stores_globals: bool
+    attributes: frozenset[str]
     changes: bool
     computes_names: bool
 
@@ -87,13 +88,14 @@ def _numbers(*prefixes: str) -> frozenset[int]:
 _LOAD_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
 _STORE_DEREF = _numbers("STORE_DEREF", "DELETE_DEREF")
 _STORE_GLOBAL = _numbers("STORE_GLOBAL", "DELETE_GLOBAL")
-_CHANGE = _numbers(
-    "STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"
-)
+_STORE_ATTRIBUTE = _numbers("STORE_ATTR", "DELETE_ATTR")
+_CHANGE = _numbers("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE") | _STORE_ATTRIBUTE
 _IN_PLACE = _numbers("INPLACE_")
 _BINARY = dis.opmap.get("BINARY_OP", -1)
 # From this operand on, BINARY_OP works in place.
 _FIRST_IN_PLACE = 13
+# Where there are more names, operands need a prefix.
+_BYTE = 256
 _FACTS: dict[int, Facts] = {}
 
 
@@ -110,11 +112,14 @@ def facts_of(code: CodeType) -> Facts:
 def _facts(code: CodeType) -> Facts:
     names: dict[str, None] = {}
     used: set[int] = set()
+    attributes: set[str] = set()
     is_in_place = False
     for inner in codes_in(code):
         names.update(dict.fromkeys(inner.co_names))
         operations, operands = inner.co_code[::2], inner.co_code[1::2]
         used.update(operations)
+        if not _STORE_ATTRIBUTE.isdisjoint(operations):
+            attributes.update(_assigned(inner, operations, operands))
         is_in_place |= any(
             op == _BINARY and arg >= _FIRST_IN_PLACE
             for op, arg in zip(operations, operands, strict=True)
@@ -123,7 +128,17 @@ def _facts(code: CodeType) -> Facts:
     changes = rebinds or stores or is_in_place or bool(used & (_CHANGE | _IN_PLACE))
     changes |= not MUTATORS.isdisjoint(names) or "setattr" in names
     computes = not _BY_NAME.isdisjoint(names)
-    return Facts(code, tuple(names), rebinds, stores, changes, computes)
+    assigned = frozenset(attributes)
+    return Facts(code, tuple(names), rebinds, stores, assigned, changes, computes)
+
+
+def _assigned(code: CodeType, operations: bytes, operands: bytes) -> list[str]:
+    """List the attributes that code assigns; of many names, all."""
+    names = code.co_names
+    if len(names) > _BYTE:
+        return list(names)
+    pairs = zip(operations, operands, strict=True)
+    return [names[arg] for op, arg in pairs if op in _STORE_ATTRIBUTE]
 
 
 @lru_cache(4096)
@@ -167,6 +182,11 @@ def is_called_by_library(cls: type[Any]) -> bool:
     """Tell whether a class has bases in a library, which may call its methods."""
     bases = [base for base in cls.__bases__ if base not in _SILENT]
     return any([not is_users(base.__module__) for base in bases])
+
+
+def has_only_python(cls: type[Any]) -> bool:
+    """Tell whether what objects of a class are is all in attributes and slots."""
+    return all([c in _SILENT or is_users(c.__module__) for c in cls.__mro__])
 
 
 def _knows_arrays(module: str) -> bool:

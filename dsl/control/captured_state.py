@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from operator import attrgetter, is_
 from typing import Any
 
@@ -27,18 +26,19 @@ from lumijit.compiler.launch.evaluate import data
 from lumijit.control import refusals
 from lumijit.control.adoption import assignable
 from lumijit.control.blame import assignment, methods_of
+from lumijit.control.buffers import Buffer, is_buffer
 from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
+from lumijit.control.plain_changes import counts, is_object, is_other
 from lumijit.control.positions import Position
 from lumijit.control.reachability import WHOLE, Reach, Span
-from lumijit.control.state import NUMBERS, describe, same_object
+from lumijit.control.state import NUMBERS, describe
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, is_container
 from lumijit.runtime.errors import StateError, message, where
 
 _node_of = attrgetter("_node")
-_VALUES = (*NUMBERS, complex, str, bytes, Enum)
 Ignored = Callable[[Location, Any], bool]
 #: Places that aren't as they were, by id, with what they hold; nodes of such arrays.
 Moment = tuple[dict[int, tuple[Location, dict[Any, Any]]], dict[int, Node]]
@@ -75,7 +75,7 @@ class Outside:
     ) -> None:
         self.around = around
         outer: Reach | None = None if around is None else around.reach
-        self.reach: Reach = Reach(own_names=own_names, around=outer)
+        self.reach: Reach = Reach(None, own_names, outer, watches_contents=True)
 
     @property
     def is_empty(self) -> bool:
@@ -97,7 +97,9 @@ class Outside:
             type(leaf) in PLAIN or isinstance(leaf, FlatArray) for leaf in parts.leaves
         ):
             for name, kind, value in parts.nodes():
-                if kind is None and not isinstance(value, FlatArray):
+                if is_buffer(value):
+                    self.reach.seen.add(id(value))  # The construct compares it.
+                elif kind is None and not isinstance(value, FlatArray):
                     self.reach.follow(value, name)
 
     def follow(self, roots: Iterable[Any]) -> Span:
@@ -154,8 +156,9 @@ class Outside:
                     continue
                 default = default_of(place.owner, key, MISSING)
                 before = default if before is MISSING else before
-                is_other = counts_plain and _is_other(before, after)
-                if is_other or self._contents(before) != self._contents(after):
+                is_counted = counts_plain and counts(place, before)
+                is_counted = is_counted and is_other(before, after, reach.seen)
+                if is_counted or self._contents(before) != self._contents(after):
                     found.append(Change(place, key, kept.get(key, default), after))
             if found:
                 place.put_back([change.key for change in found])
@@ -190,8 +193,8 @@ class Outside:
         changes = self.restore(span, ignored, _START, adopt is not None)
         if changes and adopt is not None:
             adopt(changes)
-        for change in changes:
-            raise refuse(change)
+        if changes:
+            raise refuse(_worst(changes))
         return result
 
     def _contents(self, value: Any) -> list[tuple[type[Any], int]]:
@@ -235,6 +238,8 @@ class Outside:
         problem = f"{who} changes {shown} (it held {before}, and would hold {after})"
         if isinstance(place, Position):
             problem, refusal = f"{who} advances {shown}", refusals.ADVANCE
+        elif isinstance(place, Buffer):
+            problem, refusal = f"{who} changes {shown} in place", refusals.CONTENTS
         text = message(construct, f"{problem}: {refusal.reason}", refusal.fix)
         if line:
             here = where()
@@ -344,8 +349,10 @@ def left_alone(
 
     def refuse(change: Change, watch: Outside = outside) -> StateError:
         about = About(*describe())
-        is_plain = _is_other(change.before, change.after)
-        refusal = refusals.PLAIN if is_plain else refusals.BODY
+        refusal = refusals.BODY
+        if is_other(change.before, change.after, watch.reach.seen):
+            objects = is_object(change.before) or is_object(change.after)
+            refusal = refusals.OBJECT if objects else refusals.PLAIN
         return watch.error(about.construct, about.who, change, refusal)
 
     around: list[tuple[Outside, Moment]] = []
@@ -361,7 +368,7 @@ def left_alone(
         changes = outer.restore(WHOLE, is_owned, moment, True)
         if changes:
             adopt(changes, outer)
-            raise refuse(changes[0], outer)
+            raise refuse(_worst(changes), outer)
     return result
 
 
@@ -410,24 +417,17 @@ def standing_in(
     return changed
 
 
-def _is_other(before: Any, after: Any) -> bool:
-    """Tell whether a plain value became another one, also in containers alike.
-
-    None may stand for a value to come.
-    """
-    if is_container(before) and type(before) is type(after):
-        old, new = Parts((before,)), Parts((after,))
-        return old.is_like(new) and any(map(_is_other, old.leaves, new.leaves))
-    is_plain = isinstance(before, _VALUES)
-    is_plain &= after is None or isinstance(after, _VALUES)
-    return is_plain and not same_object(before, after)
-
-
 def _may_be_state(change: Change) -> bool:
     """Tell whether an entry had a value that a construct can hand on."""
     before, after = change.before, change.after
     is_known = isinstance(before, (*NUMBERS, ArrayBase)) or is_container(before)
     return is_known and after is not MISSING and after is not None
+
+
+def _worst(changes: list[Change]) -> Change:
+    """Return the first value that can't be state, because of which none is; or any."""
+    had = (c for c in changes if c.before is not MISSING and not _may_be_state(c))
+    return next(had, changes[0])
 
 
 def watched(

@@ -39,10 +39,6 @@ cdef class Components(Items):
     pass
 
 
-cdef class Members(Items):
-    pass
-
-
 cdef class Variable(Location):
     pass
 

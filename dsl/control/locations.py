@@ -6,12 +6,9 @@ Which places a construct can reach is up to `reachability`.
 
 from __future__ import annotations
 
-import gc
 from operator import is_
 from types import CellType, FunctionType
 from typing import Any
-
-import numpy as np
 
 from lumijit.control.defaults import default_of
 from lumijit.undeclared import slots_of
@@ -160,7 +157,7 @@ class _Mapping(Location):
     def fill(self, contents: Any) -> None:
         """Put other entries in the place of all."""
         self.space.clear()
-        self.space.update(contents)
+        dict.update(self.space, contents)
 
 
 class Attributes(_Mapping):
@@ -173,6 +170,14 @@ class Entries(_Mapping):
     """The entries of a dictionary, whose order counts."""
 
     __slots__ = ()
+
+    def put_back(self, keys: list[Any]) -> None:
+        """Give entries the values that they had, in their order if some were gone."""
+        has_lost = any(key in self.before and key not in self.space for key in keys)
+        super().put_back(keys)
+        if has_lost:
+            now = dict(self.space)
+            self.fill({**{key: now[key] for key in self.before if key in now}, **now})
 
     def has_moved(self) -> bool:
         """Tell whether keys have another order than assigning them gives."""
@@ -324,42 +329,6 @@ class Components(Items):
     def items(self) -> Any:
         """The list of components."""
         return self.owner._items
-
-
-class Members(Items):
-    """What a set or a NumPy array holds, or any object that the collector looks into.
-
-    Of the latter nothing can be put back.
-    """
-
-    __slots__ = ()
-
-    @property
-    def items(self) -> Any:
-        """The objects, in some order that stays while nothing changes."""
-        owner = self.owner
-        if isinstance(owner, np.ndarray):
-            return owner.flat
-        if isinstance(owner, (set, frozenset)):
-            return owner
-        return gc.get_referents(owner)
-
-    def has_moved(self) -> bool:
-        """Tell whether it is a set with other members, which have no keys."""
-        return isinstance(self.owner, set) and not self.is_same()
-
-    def fill(self, contents: Any) -> None:
-        """Put other members or entries in the place of all."""
-        if isinstance(self.owner, set):
-            self.owner.clear()
-            self.owner.update(contents)
-        elif isinstance(self.owner, np.ndarray):
-            for key, value in enumerate(contents):
-                self.owner.flat[key] = value
-
-    def step(self, key: Any) -> str:
-        """Return how a program goes on to an item."""
-        return f"[{key!r}]" if isinstance(self.owner, np.ndarray) else ""
 
 
 class Variable(Location):

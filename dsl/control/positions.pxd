@@ -1,4 +1,5 @@
-from lumijit.control.locations cimport Location, Members
+from lumijit.control.locations cimport Location
+from lumijit.control.members cimport Members
 
 
 cdef class Position(Members):

@@ -9,7 +9,8 @@ from operator import length_hint
 from types import GeneratorType
 from typing import Any
 
-from lumijit.control.locations import Location, Members
+from lumijit.control.locations import Location
+from lumijit.control.members import Members
 
 
 class Position(Members):

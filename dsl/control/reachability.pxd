@@ -15,6 +15,7 @@ cdef class Reach:
     cdef public set seen
     cdef public set state
     cdef public object is_shared
+    cdef public object watches_contents
     cdef public object _known
     cdef public set _namespaces
     cdef public set _mentioned

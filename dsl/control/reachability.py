@@ -22,13 +22,12 @@ from types import (
 from typing import Any, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary
 
-import numpy as np
-
 from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
+from lumijit.control import buffers
 from lumijit.control.bytecode import (
     PLAIN,
     Facts,
@@ -49,10 +48,10 @@ from lumijit.control.locations import (
     Globals,
     Items,
     Location,
-    Members,
     Variable,
     attributes_of,
 )
+from lumijit.control.members import Members
 from lumijit.control.positions import Position
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
@@ -91,6 +90,7 @@ class Reach:
     for the names of its own. With `known`, only values are looked at, not what code can
     reach, and no objects that are in it, unless they are PyTrees. `constants` are the
     variables that hold plain values and that no function assigns, if these are wanted.
+    With `watches_contents`, numbers in memory are places, too.
     """
 
     def __init__(
@@ -99,7 +99,9 @@ class Reach:
         own_names: frozenset[str] = frozenset(),
         around: Reach | None = None,
         notes_constants: bool = False,
+        watches_contents: bool = False,
     ) -> None:
+        self.watches_contents = watches_contents
         self.constants: list[Location] | None = [] if notes_constants else None
         self.own_names = own_names
         self.places: list[Location] = []
@@ -268,13 +270,16 @@ class Reach:
         constants: list[tuple[dict[str, Any], list[str]]] = []
         for space in namespaces:
             found, plain = [], []
+            stored: Container[str] = names if facts.stores_globals else ()
+            if space is not namespace:
+                stored = facts.attributes
             for name in names:
                 value = space.get(name, MISSING)
                 if type(value) is ModuleType and is_users(value.__name__):
                     asked = names if vars(value) is namespace else asked
                     if all(vars(value) is not known for known in namespaces):
                         namespaces.append(vars(value))
-                elif facts.stores_globals or type(value) not in PLAIN:
+                elif type(value) not in PLAIN or name in stored:
                     found.append(name)
                 elif value is not MISSING:
                     plain.append(name)
@@ -378,7 +383,9 @@ def _look_at_entries(
 def _look_at_members(
     reach: Reach, value: Any, parent: Location | None, label: str
 ) -> None:
-    if isinstance(value, np.ndarray) and value.dtype != object:
+    if buffers.is_buffer(value):
+        if reach.watches_contents and buffers.is_compared(value):
+            reach.add(buffers.Buffer(value, parent, label))
         return
     kind = Position if hasattr(type(value), "__next__") else Members
     reach.add(kind(value, parent, label))
@@ -396,7 +403,7 @@ _BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
     ((type,), _look_at_class),
     ((list, tuple, deque), _look_at_items),
     ((dict,), _look_at_entries),
-    ((set, frozenset, np.ndarray), _look_at_members),
+    ((set, frozenset, *buffers.KINDS), _look_at_members),
     ((FunctionType,), _look_at_function),
     ((MethodType, partial, ReferenceType), _look_at_parts),
     # Functions of compiled modules, which hold nothing of a program's.

@@ -17,6 +17,18 @@ PLAIN = Refusal(
     "than others; it was put back",
     "use a number in its place, which may differ between elements.",
 )
+OBJECT = Refusal(
+    "an object exists once for all elements, of which only some may get there, or more "
+    "often than others; it was put back",
+    "keep the object and change what it holds, where arrays and numbers are state "
+    "(a.x, b.x = b.x, a.x in place of a, b = b, a); or assign it before.",
+)
+CONTENTS = Refusal(
+    "it exists once for all elements, of which only some may get there, or more often "
+    "than others; it was put back",
+    "use an array in its place, and lumijit.scatter to change its entries; or change "
+    "it outside.",
+)
 CALL = Refusal(
     "a call runs for the elements that select it, but this exists once for all of "
     "them, so it was put back",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import reprlib
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
@@ -38,7 +39,7 @@ from lumijit.undeclared import differs, undeclared
 
 NUMBERS = (bool, int, float)
 _WITHOUT = (list, tuple, dict)
-_MUTABLE = (set, bytearray, deque, np.ndarray)
+_MUTABLE = (set, bytearray, deque, np.ndarray, array)
 MODES = ("scalar", "symbolic", "evaluated", None)
 State = tuple[Any, ...]
 

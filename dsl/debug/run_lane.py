@@ -18,7 +18,8 @@ from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import writes
 from lumijit.compiler.record.lane import Lane, start, stop
-from lumijit.control.locations import MISSING, Items, Members
+from lumijit.control.locations import MISSING, Items
+from lumijit.control.members import Members
 from lumijit.control.reachability import WHOLE, Reach
 from lumijit.control.state import is_array
 from lumijit.pytree import Parts

@@ -18,8 +18,8 @@ from lumijit.control.locations import (
     Entries,
     Items,
     Location,
-    Members,
 )
+from lumijit.control.members import Members
 from lumijit.control.reachability import Reach
 from lumijit.instance_registry import contents
 from lumijit.instances import InstanceArray

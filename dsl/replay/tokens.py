@@ -25,7 +25,7 @@ NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 
 def is_settled(kind: type[Any]) -> bool:
     """Tell whether values of a type are told by their tokens for good."""
-    kinds = (ArrayBase, np.ndarray, np.generic, str, *NAMED)
+    kinds = (ArrayBase, np.ndarray, np.generic, str, bytearray, *NAMED)
     is_named = issubclass(kind, kinds) and not issubclass(kind, FunctionType)
     return kind in PLAIN or is_named
 
@@ -37,7 +37,7 @@ def value_token(value: Any) -> Any:
         return kind, repr(value)
     if kind is Runtime:
         return kind
-    if kind in PLAIN and kind is not bytearray:
+    if kind in PLAIN:
         return kind, value
     if isinstance(value, HOST):
         return host_token(value)

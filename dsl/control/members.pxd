@@ -1,0 +1,5 @@
+from lumijit.control.locations cimport Items
+
+
+cdef class Members(Items):
+    pass
