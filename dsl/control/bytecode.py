@@ -69,7 +69,8 @@ class Facts(NamedTuple):
     `names` are global names and attributes that it mentions. `rebinds` tells whether
     it assigns variables of enclosing functions, `stores_globals` whether global ones,
     `changes` whether it assigns or changes anything that isn't a local variable.
-    `computes_names` tells whether it may ask for attributes that it doesn't mention.
+    `computes_names` tells whether it may ask for attributes that it doesn't mention,
+    `imports` whether it imports anything itself.
     """
 
     code: CodeType
@@ -78,12 +79,14 @@ class Facts(NamedTuple):
     stores_globals: bool
     changes: bool
     computes_names: bool
+    imports: bool
 
 
 def _numbers(*prefixes: str) -> frozenset[int]:
     return frozenset(n for name, n in dis.opmap.items() if name.startswith(prefixes))
 
 
+_STORE_ATTRIBUTE = ("STORE_ATTR", "DELETE_ATTR")
 _LOAD_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
 _STORE_DEREF = _numbers("STORE_DEREF", "DELETE_DEREF")
 _STORE_GLOBAL = _numbers("STORE_GLOBAL", "DELETE_GLOBAL")
@@ -91,6 +94,7 @@ _CHANGE = _numbers(
     "STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"
 )
 _IN_PLACE = _numbers("INPLACE_")
+_IMPORT = _numbers("IMPORT_NAME")
 _BINARY = dis.opmap.get("BINARY_OP", -1)
 # From this operand on, BINARY_OP works in place.
 _FIRST_IN_PLACE = 13
@@ -123,7 +127,8 @@ def _facts(code: CodeType) -> Facts:
     changes = rebinds or stores or is_in_place or bool(used & (_CHANGE | _IN_PLACE))
     changes |= not MUTATORS.isdisjoint(names) or "setattr" in names
     computes = not _BY_NAME.isdisjoint(names)
-    return Facts(code, tuple(names), rebinds, stores, changes, computes)
+    imports = bool(used & _IMPORT)
+    return Facts(code, tuple(names), rebinds, stores, changes, computes, imports)
 
 
 @lru_cache(4096)
@@ -131,6 +136,28 @@ def globals_of(code: CodeType) -> frozenset[str]:
     """Return the names by which a function's code asks for global variables."""
     found = (i for inner in codes_in(code) for i in dis.get_instructions(inner))
     return frozenset(i.argval for i in found if i.opname in _LOAD_GLOBAL)
+
+
+@lru_cache(4096)
+def stored_in(code: CodeType) -> frozenset[str]:
+    """Return the names of the attributes that a function's code assigns."""
+    found = (i for inner in codes_in(code) for i in dis.get_instructions(inner))
+    return frozenset(i.argval for i in found if i.opname in _STORE_ATTRIBUTE)
+
+
+@lru_cache(4096)
+def imports_of(code: CodeType) -> list[tuple[int, str]]:
+    """List levels and names of the modules that a function's code imports."""
+    found = []
+    for inner in codes_in(code):
+        # (Of which level, and what of a module, lies on the stack.)
+        constants = [0, 0]
+        for instruction in dis.get_instructions(inner):
+            if instruction.opname == "IMPORT_NAME":
+                found.append((constants[-2], instruction.argval))
+            elif instruction.opname.startswith("LOAD_"):
+                constants = [constants[-1], instruction.argval]
+    return found
 
 
 def codes_in(code: CodeType) -> list[CodeType]:
@@ -270,7 +297,7 @@ class Inert:
     def _look_at_globals(self, function: FunctionType) -> int:
         facts = facts_of(function.__code__)
         self.count += 1
-        if facts.stores_globals or self.count > _FEW:
+        if facts.stores_globals or facts.imports or self.count > _FEW:
             return _LEAVES
         found = _CHANGES if facts.changes else 0
         for name in facts.names:

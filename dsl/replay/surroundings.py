@@ -58,8 +58,13 @@ class Surroundings:
         """Look at everything."""
         self.is_stale = False
         # What refers to the objects from here isn't counted.
-        self.reach, self.places, self.where = Reach(), [], []
-        self.arrays, self.host, self._own = [], [], {}
+        self.reach = Reach()
+        self.arrays: list[FlatArray] = []
+        self.places: list[Location] = []
+        self.where: list[tuple[Location, Any]] = []
+        # What may change in place, and is told by its contents.
+        self.host: list[Any] = []
+        self._own = {}
         before = _reference_counts(self._roots)
         self._look()
         for root, count, others in zip(
@@ -74,13 +79,11 @@ class Surroundings:
         for root in self._roots:
             reach.follow(root)
         self._follow_instances()
-        self.arrays: list[FlatArray] = reach.arrays
+        reach.note_plain()
+        self.arrays = reach.arrays
         constants = reach.constants or []
-        self.places: list[Location] = [*reach.places, *constants]
+        self.places = [*reach.places, *constants]
         self.numbers: list[Any] = []
-        self.where: list[tuple[Location, Any]] = []
-        # What may change in place, and is told by its contents.
-        self.host: list[Any] = []
         self.has_local_memory = any(map(is_local_memory, self._roots))
         self.has_generators = any(map(_is_hidden, self._roots))
         self._order: dict[int, int] = {}
