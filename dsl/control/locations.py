@@ -166,7 +166,17 @@ class _Mapping(Location):
 class Attributes(_Mapping):
     """The attributes of an object that has a dictionary."""
 
-    __slots__ = ()
+    __slots__ = ("kind",)
+
+    def __init__(
+        self, owner: Any, parent: Location | None, label: str, space: dict[Any, Any]
+    ) -> None:
+        _Mapping.__init__(self, owner, parent, label, space)
+        self.kind = type(owner)
+
+    def is_same(self) -> bool:
+        """Tell whether the entries hold the very objects, and the class is the same."""
+        return type(self.owner) is self.kind and _are_same(self.space, self.before)
 
 
 class Entries(_Mapping):

@@ -2,8 +2,8 @@
 
 A module that is reached (from a variable, an attribute, an item, or as a function
 imports it) has its variables watched whose names any code mentions, as nobody knows of
-which object an attribute is asked. Of the module that a function is in, its own names count.
-Owns which names these are; the walk is up to `reachability`.
+which object an attribute is asked. Of the module that a function is in, its own names
+count. Owns which names these are; the walk is up to `reachability`.
 """
 
 from __future__ import annotations

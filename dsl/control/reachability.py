@@ -39,6 +39,7 @@ from lumijit.control.bytecode import (
     is_foreign,
     is_users,
 )
+from lumijit.control.declared import Bases, Defaults
 from lumijit.control.locations import (
     Attributes,
     ClassAttributes,
@@ -211,6 +212,11 @@ class Reach:
             return
         for base in cls.__bases__:
             self._visit(base, None, "")
+        if self.constants is not None:
+            # (Assigning these is rare: recordings only, which live long, ask.)
+            self._visit(type(cls), None, "")
+            if cls.__bases__ != (object,):
+                self.constants.append(Bases(cls, None, cls.__name__))
         place = ClassAttributes(cls, None, cls.__name__)
         self.add(place)
         any_is = self._may_mention_any or is_called_by_library(cls)
@@ -244,6 +250,8 @@ class Reach:
             self._mention(facts, namespace)
         if has_attributes(function):
             self.add(Attributes(function, None, code.co_name, function.__dict__))
+        if self.constants is not None and function.__defaults__:
+            self.constants.append(Defaults(function, None, function.__name__))
         if any(type(value) not in PLAIN for value in function.__defaults__ or ()):
             self._visit(function.__defaults__, None, function.__name__)
         if function.__kwdefaults__:
