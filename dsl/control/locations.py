@@ -168,9 +168,7 @@ class Attributes(_Mapping):
 
     __slots__ = ("kind",)
 
-    def __init__(
-        self, owner: Any, parent: Location | None, label: str, space: dict[Any, Any]
-    ) -> None:
+    def __init__(self, owner: Any, parent: Any, label: str, space: Any) -> None:
         _Mapping.__init__(self, owner, parent, label, space)
         self.kind = type(owner)
 
@@ -406,7 +404,7 @@ class Variable(Location):
 
 
 class Globals(_Mapping):
-    """Some variables of a module."""
+    """Some variables of a module, which a program writes as their names."""
 
     __slots__ = ("names",)
 
@@ -426,10 +424,6 @@ class Globals(_Mapping):
         for name, held in before.items():
             is_same = is_same and owner.get(name, MISSING) is held
         return is_same
-
-    def path(self, key: Any) -> str:
-        """Return the name of the variable."""
-        return str(key)
 
 
 def attributes_of(value: Any, parent: Location | None, label: str) -> list[Location]:
