@@ -123,7 +123,7 @@ class InstanceArray(FlatArray):
 
     @hides_frames
     def __getattr__(self, name: str) -> Any:
-        """Explain which attributes there are."""
+        """Find what the base class was given later; explain which attributes it has."""
         if name.startswith("_"):
             raise AttributeError(name)
         cls = type(self)
@@ -131,10 +131,15 @@ class InstanceArray(FlatArray):
         if isinstance(known, property):
             # It has raised already, and is what Python asks before this function.
             return known.__get__(self)
-        listed = ", ".join(sorted(_interface(cls._domain.base))) or "nothing"
+        base = cls._domain.base
+        declared = _interface(base)
+        if name in declared:
+            setattr(cls, name, _access(base, name, declared[name]))
+            return getattr(self, name)
+        listed = ", ".join(sorted(declared)) or "nothing"
         raise ArrayAttributeError(
             f"{cls.__name__}.{name}",
-            f"the base class {cls._domain.base.__name__!r} has no attribute "
+            f"the base class {base.__name__!r} has no attribute "
             f"{name!r} (it has: {listed})",
             "declare it in the base class, or use lumijit.dispatch.",
         )
@@ -222,8 +227,7 @@ def _make_type(base: type[Any], spec: ArraySpec) -> type[Any]:
         "_domain": _DOMAINS[base],
     }
     for attribute, member in _interface(base).items():
-        make = _method if callable(member) else _attribute
-        body[attribute] = make(base, attribute, member)
+        body[attribute] = _access(base, attribute, member)
     made: type[Any] = array_types.make_instances(spec, InstanceArray, body)
     return made
 
@@ -252,6 +256,11 @@ def _check_names(base: type[Any]) -> None:
             "every array",
             "use another name in the base class.",
         )
+
+
+def _access(base: type[Any], name: str, member: Any) -> Any:
+    make = _method if callable(member) else _attribute
+    return make(base, name, member)
 
 
 def _method(base: type[Any], name: str, member: Callable[..., Any]) -> Any:

@@ -60,6 +60,7 @@ class Border:
         if known is None:
             sums = postponed.sums
             if vertex.serial not in sums:
+                postponed.will_change()
                 sums[vertex.serial] = vertex, _sum_of(vertex)
             _, total = sums[vertex.serial]
             holder = total if vertex.scope is ROOT else None

@@ -7,6 +7,7 @@ Everything that traces asks this module; what passes gradients on is in `travers
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 from lumijit.compiler.ir import trace, vertices
@@ -120,6 +121,26 @@ class _Postponed(threading.local):
         self.sums: dict[int, tuple[Vertex, Holder]] = {}
         self.rest = Rest()
 
+    def will_change(self) -> None:
+        """Have what follows undone if a construct raises, as with a vertex's gradient.
+
+        What was added to the sums themselves are writes, which are undone as such.
+        """
+        if contexts.is_new(_OLDEST):
+            rest = Rest()
+            rest.update(self.rest)
+            contexts.remember(_OLDEST, partial(self._put_back, dict(self.sums), rest))
+
+    def _put_back(self, sums: dict[int, tuple[Vertex, Holder]], rest: Rest) -> None:
+        # (Twice, perhaps.)
+        self.sums = dict(sums)
+        self.rest = Rest()
+        self.rest.update(rest)
+
+
+#: The number of what is older than all constructs.
+_OLDEST = 0
+
 
 postponed = _Postponed()
 
@@ -180,6 +201,7 @@ def resume() -> None:
         return
     scope = trace.state.scope
     found = [(v, total) for v, total in sums.values() if v.scope is scope]
+    postponed.will_change()
     # Outside of all, those by values of regions that have failed are left.
     gone = list(sums) if scope is ROOT else [v.serial for v, _ in found]
     for serial in gone:

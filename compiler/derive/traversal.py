@@ -383,6 +383,7 @@ def _backward(found: Found, clearing: Clearing, left: Rest) -> None:
                     if parent.serial in found:
                         is_outside = border.has(parent)
                         if is_outside:
+                            postponed.will_change()
                             postponed.rest.note(outermost(parent), left)
                         into[k] = (border if is_outside else places).at(parent)
             elif isolation is not None:

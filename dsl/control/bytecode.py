@@ -69,7 +69,8 @@ class Facts(NamedTuple):
     it assigns variables of enclosing functions, `stores_globals` whether global ones,
     `attributes` which attributes (of modules, too), `changes` whether it assigns or
     changes anything that isn't a local variable. `computes_names` tells whether it may
-    ask for attributes that it doesn't mention.
+    ask for attributes that it doesn't mention, `imports` whether it imports anything
+    itself.
     """
 
     code: CodeType
@@ -79,6 +80,7 @@ class Facts(NamedTuple):
     attributes: frozenset[str]
     changes: bool
     computes_names: bool
+    imports: bool
 
 
 def _numbers(*prefixes: str) -> frozenset[int]:
@@ -91,6 +93,7 @@ _STORE_GLOBAL = _numbers("STORE_GLOBAL", "DELETE_GLOBAL")
 _STORE_ATTRIBUTE = _numbers("STORE_ATTR", "DELETE_ATTR")
 _CHANGE = _numbers("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE") | _STORE_ATTRIBUTE
 _IN_PLACE = _numbers("INPLACE_")
+_IMPORT = _numbers("IMPORT_NAME")
 _BINARY = dis.opmap.get("BINARY_OP", -1)
 # From this operand on, BINARY_OP works in place.
 _FIRST_IN_PLACE = 13
@@ -128,8 +131,10 @@ def _facts(code: CodeType) -> Facts:
     changes = rebinds or stores or is_in_place or bool(used & (_CHANGE | _IN_PLACE))
     changes |= not MUTATORS.isdisjoint(names) or "setattr" in names
     computes = not _BY_NAME.isdisjoint(names)
-    assigned = frozenset(attributes)
-    return Facts(code, tuple(names), rebinds, stores, assigned, changes, computes)
+    assigned, imports = frozenset(attributes), bool(used & _IMPORT)
+    return Facts(
+        code, tuple(names), rebinds, stores, assigned, changes, computes, imports
+    )
 
 
 def _assigned(code: CodeType, operations: bytes, operands: bytes) -> list[str]:
@@ -146,6 +151,21 @@ def globals_of(code: CodeType) -> frozenset[str]:
     """Return the names by which a function's code asks for global variables."""
     found = (i for inner in codes_in(code) for i in dis.get_instructions(inner))
     return frozenset(i.argval for i in found if i.opname in _LOAD_GLOBAL)
+
+
+@lru_cache(4096)
+def imports_of(code: CodeType) -> list[tuple[int, str]]:
+    """List levels and names of the modules that a function's code imports."""
+    found = []
+    for inner in codes_in(code):
+        # (Of which level, and what of a module, lies on the stack.)
+        constants = [0, 0]
+        for instruction in dis.get_instructions(inner):
+            if instruction.opname == "IMPORT_NAME":
+                found.append((constants[-2], instruction.argval))
+            elif instruction.opname.startswith("LOAD_"):
+                constants = [constants[-1], instruction.argval]
+    return found
 
 
 def codes_in(code: CodeType) -> list[CodeType]:
@@ -290,7 +310,7 @@ class Inert:
     def _look_at_globals(self, function: FunctionType) -> int:
         facts = facts_of(function.__code__)
         self.count += 1
-        if facts.stores_globals or self.count > _FEW:
+        if facts.stores_globals or facts.imports or self.count > _FEW:
             return _LEAVES
         found = _CHANGES if facts.changes else 0
         for name in facts.names:

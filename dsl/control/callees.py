@@ -154,9 +154,9 @@ def of_instances(
     if not callees:
         raise ArrayValueError(
             name,
-            f"no instance of {domain.base.__name__!r} is alive, so the type of the "
-            "result isn't known",
-            "keep the objects that instance arrays refer to.",
+            f"no instance of {domain.base.__name__!r} that was put into an array is "
+            "alive, so the type of the result isn't known",
+            "make an array of an instance first, and keep the objects.",
         )
     return callees, domain.limit - 1
 

@@ -16,7 +16,7 @@ cdef class _Mapping(Location):
 
 
 cdef class Attributes(_Mapping):
-    pass
+    cdef public object kind
 
 
 cdef class Entries(_Mapping):

@@ -163,7 +163,15 @@ class _Mapping(Location):
 class Attributes(_Mapping):
     """The attributes of an object that has a dictionary."""
 
-    __slots__ = ()
+    __slots__ = ("kind",)
+
+    def __init__(self, owner: Any, parent: Any, label: str, space: Any) -> None:
+        _Mapping.__init__(self, owner, parent, label, space)
+        self.kind = type(owner)
+
+    def is_same(self) -> bool:
+        """Tell whether the entries hold the very objects, and the class is the same."""
+        return type(self.owner) is self.kind and _are_same(self.space, self.before)
 
 
 class Entries(_Mapping):
@@ -365,7 +373,7 @@ class Variable(Location):
 
 
 class Globals(_Mapping):
-    """Some variables of a module."""
+    """Some variables of a module, which a program writes as their names."""
 
     __slots__ = ("names",)
 
@@ -385,10 +393,6 @@ class Globals(_Mapping):
         for name, held in before.items():
             is_same = is_same and owner.get(name, MISSING) is held
         return is_same
-
-    def path(self, key: Any) -> str:
-        """Return the name of the variable."""
-        return str(key)
 
 
 def attributes_of(value: Any, parent: Location | None, label: str) -> list[Location]:

@@ -17,6 +17,7 @@ cdef class Reach:
     cdef public object is_shared
     cdef public object watches_contents
     cdef public object _known
+    cdef public object modules
     cdef public set _namespaces
     cdef public set _mentioned
     cdef public object _may_mention_any

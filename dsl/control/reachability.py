@@ -3,14 +3,14 @@
 Owns the walk, nearest first: from functions over closures, the global names and the
 methods that they mention to objects; from objects over attributes, slots, classes and
 containers to arrays. It has no bound. Objects that functions get at without holding
-them (by `globals()`, from a C library, by an import inside) aren't found. What becomes
-of the places is up to `captured_state`.
+them (by `globals()` or `sys.modules`, from a C library) aren't found. Variables of
+modules are up to `modules`, what becomes of the places to `captured_state`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import (
     FunctionType,
@@ -32,26 +32,25 @@ from lumijit.control.bytecode import (
     PLAIN,
     Facts,
     facts_of,
-    globals_of,
     has_attributes,
     holds_arrays,
     is_called_by_library,
     is_foreign,
     is_users,
 )
+from lumijit.control.declared import Bases, Defaults
 from lumijit.control.locations import (
-    MISSING,
     Attributes,
     ClassAttributes,
     Components,
     Entries,
-    Globals,
     Items,
     Location,
     Variable,
     attributes_of,
 )
 from lumijit.control.members import Members
+from lumijit.control.modules import Modules, imported
 from lumijit.control.positions import Position
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
@@ -115,6 +114,8 @@ class Reach:
         self.state: set[int] = set()
         self.is_shared: bool = around is not None and around.is_shared
         self._known = None if known is None else known.seen
+        known_modules = None if around is None else around.modules
+        self.modules: Modules = Modules(known_modules, notes_constants)
         self._namespaces: set[int] = set()
         # Names in functions found so far (maybe any), and methods none has mentioned.
         self._mentioned: set[str] = set()
@@ -156,6 +157,13 @@ class Reach:
                 arrays.append(value)
                 nodes.append(value._node)
                 holders.append(place)
+
+    def note_plain(self) -> None:
+        """Note variables of modules that hold plain values, once all is found."""
+        places, constants = self.modules.plain()
+        self.places += places
+        if self.constants is not None:
+            self.constants += constants
 
     def leave(self, containers: Sequence[Any]) -> None:
         """Leave containers out, as they are state; note if others hold one of them."""
@@ -206,6 +214,11 @@ class Reach:
             return
         for base in cls.__bases__:
             self._visit(base, None, "")
+        if self.constants is not None:
+            # (Assigning these is rare: recordings only, which live long, ask.)
+            self._visit(type(cls), None, "")
+            if cls.__bases__ != (object,):
+                self.constants.append(Bases(cls, None, cls.__name__))
         place = ClassAttributes(cls, None, cls.__name__)
         self.add(place)
         any_is = self._may_mention_any or is_called_by_library(cls)
@@ -239,6 +252,8 @@ class Reach:
             self._mention(facts, namespace)
         if has_attributes(function):
             self.add(Attributes(function, None, code.co_name, function.__dict__))
+        if self.constants is not None and function.__defaults__:
+            self.constants.append(Defaults(function, None, function.__name__))
         if any(type(value) not in PLAIN for value in function.__defaults__ or ()):
             self._visit(function.__defaults__, None, function.__name__)
         if function.__kwdefaults__:
@@ -262,43 +277,17 @@ class Reach:
     def _mention(self, facts: Facts, namespace: dict[str, Any]) -> None:
         """Note variables, of this module and others, and methods that are mentioned."""
         names = facts.names
-        namespaces = [namespace]
-        # Other names than these are attributes: of its own module, if it refers to it.
-        asked: Container[str] = ()
-        if self.constants is not None:
-            asked = globals_of(facts.code)
-        constants: list[tuple[dict[str, Any], list[str]]] = []
-        for space in namespaces:
-            found, plain = [], []
-            stored: Container[str] = names if facts.stores_globals else ()
-            if space is not namespace:
-                stored = facts.attributes
-            for name in names:
-                value = space.get(name, MISSING)
-                if type(value) is ModuleType and is_users(value.__name__):
-                    asked = names if vars(value) is namespace else asked
-                    if all(vars(value) is not known for known in namespaces):
-                        namespaces.append(vars(value))
-                elif type(value) not in PLAIN or name in stored:
-                    found.append(name)
-                elif value is not MISSING:
-                    plain.append(name)
-            if found:
-                self.add(Globals(space, tuple(found)))
-            constants.append((space, plain))
-        if self.constants is not None:
-            for space, plain in constants:
-                if space is namespace:
-                    plain = [name for name in plain if name in asked]
-                if plain:
-                    self.constants.append(Globals(space, tuple(plain)))
+        if facts.imports:
+            for module in imported(facts, namespace):
+                self._visit(module, None, "")
+        self.places += self.modules.mention(facts, namespace)
         if self._mentioned.issuperset(names):
             return
         self._mentioned.update(names)
         self._may_mention_any |= facts.computes_names
         methods = self._methods.keys()
-        called = methods if self._may_mention_any else methods & self._mentioned
-        for name in list(called):
+        any_is, mentioned = self._may_mention_any, self._mentioned
+        for name in [name for name in methods if any_is or name in mentioned]:
             for function in self._methods.pop(name, ()):
                 self._visit(function, None, name)
 
@@ -323,6 +312,11 @@ def _look_at_nested(reach: Reach, value: Any, parent: Any, label: str) -> None:
 
 def _look_at_function(reach: Reach, value: Any, *_: Any) -> None:
     reach.add_function(value)
+
+
+def _look_at_module(reach: Reach, value: Any, *_: Any) -> None:
+    if reach._known is None:
+        reach.places += reach.modules.reach(value)
 
 
 def _look_at_class(reach: Reach, value: Any, *_: Any) -> None:
@@ -397,7 +391,7 @@ def _look_at_object(reach: Reach, value: Any, parent: Any, label: str) -> None:
 
 _LOOKS: WeakKeyDictionary[type[Any], Look | None] = WeakKeyDictionary()
 _BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
-    ((ModuleType,), None),
+    ((ModuleType,), _look_at_module),
     ((FlatArray,), _is_array),
     ((NestedArray,), _look_at_nested),
     ((type,), _look_at_class),

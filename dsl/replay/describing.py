@@ -119,6 +119,9 @@ class Describer:
         if not self._is_known(value):
             raise UnknownObjectError(type(value).__name__)
         if isinstance(value, HOST) and not self._is_reached(value):
+            if isinstance(value, memoryview):
+                # (Of memory that the function has made.)
+                raise UnknownObjectError(type(value).__name__)
             return Leaf("copy", copy(value))
         return Leaf("constant", value)
 

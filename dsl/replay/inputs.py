@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import get_ident
+from types import ModuleType
 from typing import Any, Final
 
 from lumijit import pytree
@@ -71,7 +72,9 @@ class Arguments:
                 self.objects.append(leaf)
             else:
                 key.append(value_token(leaf))
-                if isinstance(leaf, type) and is_users(leaf.__module__):
+                if (isinstance(leaf, type) and is_users(leaf.__module__)) or (
+                    isinstance(leaf, ModuleType)
+                ):
                     self.objects.append(leaf)
         if self.containers:
             self.objects += keys_of(self.containers)

@@ -145,7 +145,7 @@ class Kernel(Recordings, Generic[P, R]):
             )
         return "\n".join(lines)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function: replay what was recorded, or record it."""
         if not (self._is_enabled and is_replayable()):
             return cast(R, self.function(*args, **kwargs))

@@ -164,8 +164,8 @@ class _Recorder:
             if self._host_tokens() != host:
                 self.refuse(
                     "the function changes memory of the host in place (of a NumPy "
-                    "array, a bytearray or an array of the scalar namespace), which a "
-                    "replay can't repeat",
+                    "array, a bytearray, an array.array or an array of the scalar "
+                    "namespace), which a replay can't repeat",
                     "assign a new array instead, or change it after the call.",
                 )
             self._check_foreign()

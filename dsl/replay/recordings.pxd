@@ -16,6 +16,7 @@ cdef class Recordings:
     cdef public tuple _limits
     cdef public object _signature
     cdef public dict _labels
+    cdef public set _unnamed
     cdef public object _entries
     cdef public object _surroundings
     cdef public list _history

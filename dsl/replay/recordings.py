@@ -20,7 +20,7 @@ from lumijit.replay.inputs import Arguments, Call
 from lumijit.replay.numbers import Guard
 from lumijit.replay.playback import EVERY
 from lumijit.replay.recording import record
-from lumijit.replay.surroundings import Surroundings
+from lumijit.replay.surroundings import Surroundings, left
 from lumijit.runtime import recorders
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import warn
@@ -52,6 +52,9 @@ class Recordings:
         self._limits = limits
         self._signature = inspect.signature(function)
         self._labels: dict[int, tuple[str, ...]] = {}
+        parameters = self._signature.parameters.values()
+        # Parameters that callers can't name; keywords of these names are others.
+        self._unnamed = {p.name for p in parameters if p.kind is p.POSITIONAL_ONLY}
         # By key; of one key there may be several, which differ in guards.
         self._entries: OrderedDict[Any, list[Entry]] = OrderedDict()
         # By the ids of arguments that are objects.
@@ -120,6 +123,9 @@ class Recordings:
         """Return what the call depends on."""
         count, names = len(args), tuple(kwargs)
         labels = (*self._names(count), *names)
+        if self._unnamed:
+            others = [f"[{n!r}]" if n in self._unnamed else n for n in names]
+            labels = (*self._names(count), *others)
         arguments = Arguments((*args, *kwargs.values()), labels, self._static)
         surroundings = self._surroundings_of(arguments.objects)
         return Call(self.name, self.function, names, arguments, surroundings)
@@ -144,12 +150,14 @@ class Recordings:
         key = tuple(map(id, objects))
         found = self._surroundings.get(key)
         if found is None:
-            # It keeps the objects alive, so that no other gets their ids.
-            found = self._surroundings[key] = Surroundings(
-                (self._reached_from, *objects)
-            )
-            while len(self._surroundings) > _SURROUNDINGS:
-                self._surroundings.popitem(last=False)
+            # It keeps the objects alive, so that no other gets their ids: as long as
+            # somebody else does.
+            known = self._surroundings
+            for old in left(known.items()):
+                known.pop(old, None)
+            found = known[key] = Surroundings((self._reached_from, *objects))
+            while len(known) > _SURROUNDINGS:
+                known.popitem(last=False)
         elif found.is_stale or not found.is_current():
             found.look()
         return found

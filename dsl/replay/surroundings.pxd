@@ -5,7 +5,9 @@ from lumijit.control.reachability cimport Reach
 
 
 cdef class Surroundings:
+    cdef object __weakref__
     cdef public tuple _roots
+    cdef public dict _own
     cdef public bint is_stale
     cdef public Reach reach
     cdef public list arrays

@@ -6,10 +6,13 @@ the very objects that they held, nothing is looked at again.
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Iterable
 from itertools import cycle
 from types import GeneratorType
-from typing import Any
+from typing import Any, Final
+from weakref import WeakSet
 
 from lumijit.arrays import FlatArray
 from lumijit.control.locations import (
@@ -44,24 +47,43 @@ class Surroundings:
 
     def __init__(self, roots: Iterable[Any]) -> None:
         self._roots = tuple(roots)
+        # How often it refers to each of them, by their ids.
+        self._own: dict[int, int] = {}
         # Whether something was assigned since everything was looked at.
         self.is_stale = False
         self.look()
+        _all.add(self)
 
     def look(self) -> None:
         """Look at everything."""
         self.is_stale = False
+        # What refers to the objects from here isn't counted.
+        self.reach = Reach()
+        self.arrays: list[FlatArray] = []
+        self.places: list[Location] = []
+        self.where: list[tuple[Location, Any]] = []
+        # What may change in place, and is told by its contents.
+        self.host: list[Any] = []
+        self._own = {}
+        before = _reference_counts(self._roots)
+        self._look()
+        for root, count, others in zip(
+            self._roots, _reference_counts(self._roots), before, strict=True
+        ):
+            self._own[id(root)] = count - others
+        for root in self._roots:
+            self._own[id(root)] += 1
+
+    def _look(self) -> None:
         reach = self.reach = Reach(notes_constants=True)
         for root in self._roots:
             reach.follow(root)
         self._follow_instances()
-        self.arrays: list[FlatArray] = reach.arrays
+        reach.note_plain()
+        self.arrays = reach.arrays
         constants = reach.constants or []
-        self.places: list[Location] = [*reach.places, *constants]
+        self.places = [*reach.places, *constants]
         self.numbers: list[Any] = []
-        self.where: list[tuple[Location, Any]] = []
-        # What may change in place, and is told by its contents.
-        self.host: list[Any] = []
         self.has_local_memory = any(map(is_local_memory, self._roots))
         self.has_generators = any(map(_is_hidden, self._roots))
         self._order: dict[int, int] = {}
@@ -211,6 +233,33 @@ class Surroundings:
             place.path_to(array)
             for place, array in zip(reach.holders, reach.arrays, strict=True)
         ]
+
+
+def _reference_counts(values: tuple[Any, ...]) -> list[int]:
+    return list(map(sys.getrefcount, values))
+
+
+# What is counted besides the tuple's reference.
+_COUNTING: Final = _reference_counts((object(),))[0] - 1
+_all: WeakSet[Surroundings] = WeakSet()
+
+
+def left(known: Iterable[tuple[Any, Surroundings]]) -> list[Any]:
+    """List the keys of those with an object, no function, that nobody else refers to.
+
+    Nobody will ask for what it leads to. Objects that refer to themselves aren't found.
+    """
+    own: Counter[int] = Counter()
+    for surroundings in list(_all):
+        own.update(surroundings._own)
+    found = []
+    for key, surroundings in known:
+        roots = surroundings._roots
+        counts = zip(roots, _reference_counts(roots), strict=True)
+        others = [count - own[id(root)] for root, count in counts]
+        if _COUNTING in others[1:]:
+            found.append(key)
+    return found
 
 
 def _is_hidden(value: Any) -> bool:

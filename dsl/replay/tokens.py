@@ -5,6 +5,8 @@ Equal tokens mean that a recording may serve both.
 
 from __future__ import annotations
 
+import array
+import ctypes
 import zlib
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -19,13 +21,13 @@ from lumijit.syntax.entry_points import Runtime
 
 NUMBERS = (int, float)
 # Memory of the host: NumPy's, that of the scalar namespace, Python's.
-HOST = (np.ndarray, HostArray, bytearray)
+HOST = (np.ndarray, HostArray, bytearray, array.array, memoryview, ctypes.Array)
 NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 
 
 def is_settled(kind: type[Any]) -> bool:
     """Tell whether values of a type are told by their tokens for good."""
-    kinds = (ArrayBase, np.ndarray, np.generic, str, bytearray, *NAMED)
+    kinds = (ArrayBase, *HOST, np.generic, str, *NAMED)
     is_named = issubclass(kind, kinds) and not issubclass(kind, FunctionType)
     return kind in PLAIN or is_named
 
@@ -67,9 +69,12 @@ def is_local_memory(value: Any) -> bool:
 
 def host_token(value: Any) -> Any:
     """Return what tells the contents of an object that can be changed in place."""
-    data = value if isinstance(value, bytearray) else np.asarray(value)
-    if isinstance(data, bytearray):
-        return bytearray, bytes(data)
+    if isinstance(value, bytearray):
+        return bytearray, bytes(value)
+    if not isinstance(value, (np.ndarray, HostArray)):
+        view = memoryview(value)
+        return type(value), view.format, view.shape, zlib.crc32(view.tobytes())
+    data = np.asarray(value)
     if data.dtype == object:
         return Same(value)
     data = np.ascontiguousarray(data)

@@ -272,6 +272,35 @@ def test_compressed_turns_that_need_all_elements() -> None:
     assert x.grad == 10 + 20 + 300
 
 
+@pytest.mark.parametrize("turns", [[1, 2, 3], [3, 3, 4], [4, 5, 5], [0, 1, 2]])
+@pytest.mark.parametrize("kind", ["switch", "if", "loop", "direct"])
+def test_compressed_turns_that_add_to_an_array_of_as_many_entries(kind, turns) -> None:
+    """An array of two entries is indexed when two elements are left."""
+    x = variable((1.0, 1.0))
+
+    def add(y):
+        dr.backward(y * dr.gather(Float, x, UInt32(0)))
+        return y
+
+    def once(k, y):
+        return k + 1, add(y)
+
+    def body(k, y):
+        if kind == "switch":
+            dr.switch(UInt32(y < 0), [add, lambda y: y], y)
+        elif kind == "if":
+            dr.if_stmt((y,), y > 0, add, lambda y: y)
+        elif kind == "loop":
+            dr.while_loop((UInt32(0) * UInt32(y), y), lambda k, _: k < 1, once)
+        else:
+            add(y)
+        return k + 1, y
+
+    n, state = UInt32(turns), (UInt32(0, 0, 0), Float(1, 10, 100))
+    dr.while_loop(state, lambda k, _: k < n, body, mode="evaluated", compress=True)
+    np.testing.assert_array_equal(x.grad, [np.dot(turns, [1, 10, 100]), 0])
+
+
 def test_errors_leave_gradients_as_they_were() -> None:
     x = variable()
     dr.set_grad(x, 7)

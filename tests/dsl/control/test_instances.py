@@ -275,9 +275,35 @@ def test_no_instance_is_alive() -> None:
         value: Any
 
     NobodyPtr = lj.instance_array_t(Float, Nobody)
-    pattern = r"Nobody\.value: no instance of 'Nobody' is alive.*Fix: keep"
+    pattern = (
+        r"Nobody\.value: no instance of 'Nobody' that was put .*Fix: make an array"
+    )
     with pytest.raises(ArrayValueError, match=pattern):
         _ = NobodyPtr(None).value
+
+
+@pytest.mark.parametrize("space", [lj.llvm, lj.llvm.ad])
+def test_what_a_base_class_is_given_later(space: Any) -> None:
+    class Node:
+        pass
+
+    class Matrix(Node):
+        gain = 3
+
+        def apply(self, x: Any) -> Any:
+            return x * 2
+
+    NodePtr = lj.instance_array_t(space.Float, Node)
+    matrix = Matrix()
+    array: Any = NodePtr([matrix, None])
+    with pytest.raises(ArrayAttributeError, match=r"no attribute 'apply' \(it has: no"):
+        array.apply(space.Float(1))
+    Node.apply = lambda self, x: x  # type: ignore[attr-defined]
+    Node.gain = 1  # type: ignore[attr-defined]
+    assert list(array.apply(space.Float(1, 2))) == [2, 0]
+    assert list(NodePtr(array).gain) == [3, 0]
+    with pytest.raises(ArrayAttributeError, match=r"'other' \(it has: apply, gain\)"):
+        _ = array.other
 
 
 def test_scalar_namespace(materials: list[Any]) -> None:

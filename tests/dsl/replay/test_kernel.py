@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array as py_array
 import copy
+import ctypes
 import enum
 import functools
 import pickle
@@ -17,6 +19,7 @@ import lumijit as dr
 from lumijit.instances import instance_array_t
 from lumijit.llvm import ad
 from lumijit.llvm.ad import PCG32, Array2f, Array3f, Float, TensorXf, UInt32
+from lumijit.runtime.errors import RecordingError
 from tests.dsl.replay.support import Ray, Sampler, array, assert_equal
 
 OFFSET = Float(1, 2) + 0
@@ -458,6 +461,9 @@ TABLES = {
     "large": lambda: np.full(100_000, 3.0),
     "scalar": lambda: dr.scalar.Array2f(1, 2),
     "bytes": lambda: bytearray(b"ab"),
+    "array": lambda: py_array.array("d", [1, 2]),
+    "view": lambda: memoryview(py_array.array("i", [1, 2])),
+    "ctypes": lambda: (ctypes.c_short * 2)(1, 2),
 }
 
 
@@ -485,6 +491,32 @@ def test_memory_of_the_host_is_told_by_its_contents(make: Any, place: str) -> No
         table[0] = k
         assert_equal(f(array(1, 2), *given), Float(k, 2 * k))
     assert f.n_recordings == 2
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
+@pytest.mark.parametrize("is_argument", [True, False])
+def test_memory_of_the_host_is_not_changed(make: Any, is_argument: bool) -> None:
+    table = make()
+
+    @dr.kernel
+    def f(x: Float, given: Any = None) -> Any:
+        (given if is_argument else table)[0] += 1
+        return x
+
+    with pytest.raises(RecordingError, match="changes memory of the host in place"):
+        f(array(1, 2), *([table] if is_argument else []))
+
+
+def test_memory_of_the_host_that_is_returned() -> None:
+    @dr.kernel
+    def f(x: Float, n: int) -> Any:
+        return x * 2, py_array.array("i", [n, 2]), (ctypes.c_short * 2)(1, 2)
+
+    for k in (1, 1):
+        y, made, other = f(array(1, 2), k)
+        assert_equal(y, Float(2, 4))
+        assert [*made, *other] == [k, 2, 1, 2]
+        made[0] = other[0] = 9
 
 
 def test_functions_among_the_arguments() -> None:

@@ -1,0 +1,107 @@
+"""`@kernel`: how arguments are passed, and how long they live."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+import lumijit as dr
+from lumijit.llvm.ad import Float
+from tests.dsl.replay.support import assert_equal
+
+
+def test_keywords_with_names_of_parameters_that_have_none_for_callers() -> None:
+    def plain(a: Float, b: float = 2, /, **others: float) -> Float:
+        return a * b + sum(others.values())
+
+    f, x = dr.kernel(plain), Float(1, 2)
+    for _ in range(2):
+        assert_equal(f(x, 5), Float(5, 10))
+        assert_equal(f(x, b=9), Float(11, 13))
+        assert_equal(f(x, 5, b=9), Float(14, 19))
+    assert f.n_recordings == 3
+
+
+def test_parameters_without_names_are_not_named() -> None:
+    def plain(a: Float, b: float = 2, /) -> Float:
+        return a * b
+
+    f: Any = dr.kernel(plain)
+    x = Float(1, 2)
+    assert_equal(f(x, 5), Float(5, 10))
+    with pytest.raises(TypeError, match="positional-only"):
+        f(x, b=9)
+
+
+def test_keywords_may_have_any_name() -> None:
+    @dr.kernel
+    def f(self: Float, args: float = 1, kwargs: float = 1) -> Float:
+        return self * args * kwargs
+
+    @dr.kernel
+    def g(**given: Any) -> Any:
+        return given["self"] * given["function"]
+
+    for k in range(2):
+        assert_equal(f(self=Float(2), args=3, kwargs=k), Float(6 * k))
+        assert_equal(g(self=Float(2), function=k), Float(2 * k))
+    assert f.n_recordings == g.n_recordings == 1
+
+
+class Scene:
+    def __init__(self, value: float) -> None:
+        self.value = Float(value, value) + 0
+        self.parts = [self.value * 2]
+        self.count = 0
+
+    @dr.kernel
+    def drawn(self, x: Float) -> Float:
+        self.count += 1
+        return self.value * x + self.parts[0]
+
+
+@dr.kernel
+def drawn_twice(first: Scene, second: Scene, x: Float) -> Float:
+    first.count += 1
+    return first.value * x + second.value
+
+
+def test_objects_are_not_kept_alive() -> None:
+    def calls(n: int) -> list[Any]:
+        found = []
+        for k in range(n):
+            scene, other = Scene(k), Scene(k + 1)
+            found += [weakref.ref(scene), weakref.ref(other)]
+            for m in range(3):
+                assert_equal(scene.drawn(Float(m)), Float(k * (m + 2), k * (m + 2)))
+            x = Float(1)
+            assert_equal(drawn_twice(scene, other, x), Float(2 * k + 1, 2 * k + 1))
+            assert_equal(drawn_twice(scene, scene, x), Float(2 * k, 2 * k))
+            assert scene.count == 5
+        return found
+
+    before = Scene.drawn.n_recordings
+    found = calls(20)
+    gc.collect()
+    assert sum(r() is not None for r in found) <= 2
+    assert Scene.drawn.n_recordings <= before + 1
+
+
+def test_what_is_known_of_objects_stays_while_they_live() -> None:
+    scenes = [Scene(k) for k in range(5)]
+    for _ in range(2):
+        for scene in scenes:
+            scene.drawn(Float(1))
+    looks = len(Scene.drawn._surroundings)
+    known = list(Scene.drawn._surroundings.values())[-5:]
+    for scene in scenes:
+        scene.drawn(Float(1))
+        del scene
+    assert len(Scene.drawn._surroundings) == looks
+    assert list(Scene.drawn._surroundings.values())[-5:] == known
+    del scenes
+    Scene(7).drawn(Float(1))
+    assert len(Scene.drawn._surroundings) == looks - 4
