@@ -157,7 +157,7 @@ class _Mapping(Location):
     def fill(self, contents: Any) -> None:
         """Put other entries in the place of all."""
         self.space.clear()
-        dict.update(self.space, contents)
+        self.space.update(contents)
 
 
 class Attributes(_Mapping):
