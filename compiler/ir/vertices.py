@@ -257,11 +257,20 @@ def add_variable(node: Node) -> None:
     if chosen is not None and chosen.is_empty:
         return
     vertex = node.vertex = new_vertex(node, None, (), ())
+    if contexts.is_apart():
+        # (Its own number is none of before the construct, as the node may be.)
+        contexts.remember(-vertex.serial, partial(_untrack, ref(node)))
     # What was computed of it before isn't tracked.
     node.uses = None
     keep_gradient(vertex)
     if chosen is not None:
         chosen.include(vertex)
+
+
+def _untrack(variable: ref[Node]) -> None:
+    node = variable()
+    if node is not None:
+        node.vertex = None
 
 
 class _VariableRef(ReferenceType):  # type: ignore[type-arg]
