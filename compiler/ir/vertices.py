@@ -309,17 +309,6 @@ def add_argument(node: Node, initial: Node | None) -> None:
         chosen.include(vertex)
 
 
-def standing_for(node: Node, make: Callable[[Node], Node]) -> Node:
-    """Make a node of the values of another, which is suspended where that one is."""
-    chosen = selected()
-    if node.vertex is None or chosen is None or node.vertex in chosen:
-        return make(node)
-    with selecting(None):
-        made = make(node)
-    chosen.include(made.vertex, False)
-    return made
-
-
 def outside(nodes: Iterable[Node], depth: int) -> list[Node]:
     """Return the tracked nodes, up to a depth of scopes, that others depend on."""
     found: dict[int, Node] = {}
