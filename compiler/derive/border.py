@@ -6,7 +6,7 @@ the region is over (`isolation.resume`).
 
 from __future__ import annotations
 
-from lumijit.compiler.derive.adjoints import Adjoint
+from lumijit.compiler.derive.adjoints import Adjoint, is_zero
 from lumijit.compiler.derive.blocks import Outer
 from lumijit.compiler.derive.isolation import (
     is_argument,
@@ -14,11 +14,13 @@ from lumijit.compiler.derive.isolation import (
     outermost,
     postponed,
 )
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
+from lumijit.compiler.ir.ops.logic import REPLACED
+from lumijit.compiler.ir.ops.structural import SYMBOLIC
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local, memory, regions
 from lumijit.compiler.record.local import Buffer
@@ -36,6 +38,20 @@ def note_use(argument: Vertex) -> Node:
         found = outermost(argument).grad or trace.literal(argument.type, 0.0)
         argument.give(found)
     return found
+
+
+def note_read(node: Node) -> None:
+    """Note that the gradient of a node is read: a loop's variable may have one.
+
+    So may one that is tracked inside, as before the first turn or by the turn before.
+    """
+    vertex, source = node.vertex, node
+    if vertex.op is REPLACED and vertex.serial in vertices.variables:
+        source = vertex.deps[1]
+    if source.op is SYMBOLIC:
+        found = note_use(source.vertex)
+        if source is node and not (is_argument(vertex) or is_zero(found)):
+            raise _untracked()
 
 
 class Border:
@@ -101,6 +117,16 @@ def passes_outside() -> DerivativeError:
         "forward mode begins in a symbolic loop, and variables of the loop were "
         "computed of its argument before, whose derivatives can't be had inside",
         "compute them inside, detach them there, or use evaluated mode.",
+    )
+
+
+def _untracked() -> DerivativeError:
+    return DerivativeError(
+        "lumijit.grad",
+        "the body of a symbolic loop reads the gradient of a loop variable that isn't "
+        "tracked before the loop: it has none in the first turn",
+        "call lumijit.enable_grad before the loop, or track a copy made inside "
+        "(x = lumijit.detach(x); lumijit.enable_grad(x)).",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from weakref import WeakSet, ref
 
-from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir import joined, trace, vertices
 from lumijit.compiler.ir.ops.structural import CONSUMED, SCATTER
 from lumijit.compiler.ir.vertices import CLEARED, Vertex, new_vertex
 from lumijit.runtime.dtypes import FLOAT32
@@ -133,13 +133,15 @@ def note_missed(missed: Iterable[Vertex]) -> None:
     _missed.update(missed)
 
 
-def note_given(vertex: Vertex) -> None:
-    """Take a gradient for right: it has been replaced."""
+def note_given(vertex: Vertex, is_whole: bool = True) -> None:
+    """Take a gradient for right: it has been replaced, `is_whole`: in all elements."""
     _missed.discard(vertex)
+    if is_whole:
+        joined.joined.discard(vertex)
 
 
 def refuse_missed(vertex: Vertex) -> None:
-    """Raise if forward mode hasn't got to a vertex, or not on all ways."""
+    """Raise if not all of a gradient is there, as of forward mode on some ways."""
     if vertex in _missed:
         raise DerivativeError(
             "lumijit.grad",
@@ -147,6 +149,16 @@ def refuse_missed(vertex: Vertex) -> None:
             "cleared a part of what the array was computed of",
             "pass flags=lumijit.ADFlag.ClearVertices to the earlier one, or compute "
             "the array again before the forward traversal.",
+        )
+    if vertex in joined.joined:
+        raise DerivativeError(
+            "lumijit.grad",
+            "a loop, branch or call has put the array together, element by element, "
+            "and some elements are those of a variable (lumijit.enable_grad), whose "
+            "gradient isn't known of the whole",
+            "read gradients in the turn or branch that tracks a copy "
+            "(x = lumijit.detach(x); lumijit.enable_grad(x)) and differentiates, and "
+            "let it leave detached arrays; or track before and keep another name.",
         )
 
 

@@ -7,14 +7,16 @@ Everything that traces asks this module; what passes gradients on is in `travers
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir import joined, trace, vertices
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.nodes import ROOT
+from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.ops.logic import NOT
 from lumijit.compiler.ir.vertices import Vertex
-from lumijit.compiler.record import local, regions
+from lumijit.compiler.record import local, reductions, regions
 from lumijit.compiler.record.local import Buffer
 from lumijit.runtime import contexts
 from lumijit.runtime.contexts import Variable
@@ -182,6 +184,36 @@ def has_own_gradient(vertex: Vertex) -> bool:
     grad = outermost(vertex).grad
     known = isolation.arrived.get(vertex.serial) if isolation is not None else None
     return grad is not None and grad is not known
+
+
+def note_joined(made: Node, values: Iterable[Node]) -> None:
+    """Note what a result of evaluated control flow is made of."""
+    isolation = current.get()
+    if vertices.variables and isolation is not None:
+        joined.note_joined(made, values, isolation.start)
+
+
+def select_tracked(active: Node, value: Node, before: Node) -> Node:
+    """Blend what evaluated control flow leaves for active elements with the rest.
+
+    Where all are active, a variable stays one.
+    """
+    made = trace.select(active, value, before)
+    if vertices.variables and made is not value:
+        if _ends_tracking(value, before) and made.size == value.size:
+            inactive = trace.emit1(NOT, active)
+            if not reductions.is_any_set(inactive):
+                return value
+        note_joined(made, (value, before))
+    return made
+
+
+def _ends_tracking(value: Node, before: Node) -> bool:
+    """Tell whether a variable takes another's place, or what is detached."""
+    vertex, outer = value.vertex, before.vertex
+    is_variable = vertex is not None and vertex.serial in vertices.variables
+    was_variable = outer is not None and outer.serial in vertices.variables
+    return is_variable or (was_variable and vertex is None)
 
 
 def note_given() -> None:

@@ -26,7 +26,7 @@ from lumijit.compiler.derive.adjoints import Adjoint, Places, adding, mark_parti
 from lumijit.compiler.derive.border import (
     Border,
     begins_outside,
-    note_use,
+    note_read,
     passes_outside,
 )
 from lumijit.compiler.derive.isolation import (
@@ -43,7 +43,7 @@ from lumijit.compiler.derive.isolation import (
     resume,
 )
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir import joined, trace, vertices
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.vertices import Vertex
@@ -331,6 +331,7 @@ def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
         total.add(pushed)
         pushed = total.complete()
     vertex.give(pushed)
+    joined.joined.discard(vertex)
 
 
 def go_on(rest: Rest) -> None:
@@ -437,8 +438,7 @@ def gradient(node: Node) -> Node:
             "mode.",
         )
     cleared.refuse_missed(vertex)
-    if is_argument(vertex):
-        note_use(vertex)
+    note_read(node)
     if vertex.grad is None:
         return trace.literal(node.type, 0.0, node.size)
     found: Node = vertex.grad

@@ -257,11 +257,20 @@ def add_variable(node: Node) -> None:
     if chosen is not None and chosen.is_empty:
         return
     vertex = node.vertex = new_vertex(node, None, (), ())
+    if contexts.is_apart():
+        # (Its own number is none of before the construct, as the node may be.)
+        contexts.remember(-vertex.serial, partial(_untrack, ref(node)))
     # What was computed of it before isn't tracked.
     node.uses = None
     keep_gradient(vertex)
     if chosen is not None:
         chosen.include(vertex)
+
+
+def _untrack(variable: ref[Node]) -> None:
+    node = variable()
+    if node is not None:
+        node.vertex = None
 
 
 class _VariableRef(ReferenceType):  # type: ignore[type-arg]
@@ -298,17 +307,6 @@ def add_argument(node: Node, initial: Node | None) -> None:
         node.scope.arguments += (ref(vertex),)
     if chosen is not None and (origin is None or origin in chosen):
         chosen.include(vertex)
-
-
-def standing_for(node: Node, make: Callable[[Node], Node]) -> Node:
-    """Make a node of the values of another, which is suspended where that one is."""
-    chosen = selected()
-    if node.vertex is None or chosen is None or node.vertex in chosen:
-        return make(node)
-    with selecting(None):
-        made = make(node)
-    chosen.include(made.vertex, False)
-    return made
 
 
 def outside(nodes: Iterable[Node], depth: int) -> list[Node]:

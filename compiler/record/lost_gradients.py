@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir import joined, trace, vertices
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import BRANCH, LOOP
 from lumijit.compiler.ir.region_types import Nodes
@@ -67,12 +67,16 @@ def _origins(start: Vertex, known: Origins, depth: int, inside: Known) -> set[Ve
         vertex = stack.pop()
         if vertex in known:
             found |= known[vertex]
-        elif vertex.scope.depth <= depth:
+        elif vertex.scope.depth <= depth or _is_tracked_inside(vertex):
             found.add(vertex)
         elif vertex.serial not in seen:
             seen.add(vertex.serial)
             stack += _parents(vertex, inside)
     return found
+
+
+def _is_tracked_inside(vertex: Vertex) -> bool:
+    return vertex.serial in vertices.variables or vertex in joined.joined
 
 
 def _parents(vertex: Vertex, inside: Known) -> Collection[Vertex]:
@@ -106,7 +110,16 @@ def _hand_on(origins: set[Vertex], inner: Scope, inside: Known) -> None:
     stack = list(origins)
     while stack:
         vertex = stack.pop()
-        if vertex.scope is ROOT or vertex.serial in vertices.variables:
+        if vertex.scope is not ROOT and _is_tracked_inside(vertex):
+            raise DerivativeError(
+                inner.label or "while_loop",
+                "the body tracks a loop variable (lumijit.enable_grad) whose gradient "
+                "a traversal in the next turn adds to, or the next turn reads, so it "
+                "would be lost",
+                "call lumijit.enable_grad before the loop, or read the gradient in the "
+                "turn that tracks it and detach the variable at its end.",
+            )
+        if vertex.scope is ROOT:
             raise DerivativeError(
                 inner.label or "while_loop",
                 "a traversal in the body reaches a loop variable that the loop changes "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lumijit import pytree
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import joined, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control.held_arrays import Held, same_items
@@ -358,6 +358,9 @@ class Merge:
             yes, no = self.yes[k].value, self.no[k].value
             self.finals[k] = stand_if(wrap(self.types[k], node), yes, no)
         else:
+            a, b = self.current(k)
+            if node is not a and node is not b:
+                joined.note_joined(node, (holder._node,), 0)
             holder._become(node)
             self.finals[k] = holder
 

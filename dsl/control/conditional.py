@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from lumijit.compiler.derive.isolation import isolated, resume
+from lumijit.compiler.derive.isolation import isolated, resume, select_tracked
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
@@ -219,5 +219,5 @@ class _Branch(Sides):
             has_single = first.has_single or second.has_single
             check_writes(self.name, cond, has_single, wide)
             for k in (*merge.traced, *merge.late):
-                merge.enter(k, trace.select(cond, *merge.current(k)))
+                merge.enter(k, select_tracked(cond, *merge.current(k)))
             return merge.result()

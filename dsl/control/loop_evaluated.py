@@ -13,7 +13,8 @@ from typing import Any
 
 from lumijit import pytree
 from lumijit.base import ArrayBase
-from lumijit.compiler.ir import trace
+from lumijit.compiler.derive.isolation import select_tracked
+from lumijit.compiler.ir import joined, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, reached
 from lumijit.compiler.ir.ops.logic import AND
@@ -298,7 +299,10 @@ class EvaluatedLoop:
                     partial(held.parts.name_of, array),
                     wrap(type(array), node),
                 )
-                array._become(self._merge(active, name, array, value, node)._node)
+                merged = self._merge(active, name, array, value, node)._node
+                if merged is not node:
+                    joined.note_joined(merged, (array._node,), 0)
+                array._become(merged)
                 self.changed.add(key)
                 results.append((name, array._node))
         return results
@@ -325,7 +329,7 @@ class EvaluatedLoop:
         check_sizes(self.name, name, before, value)
         if value._node.size not in (1, active.size) and active.size != 1:
             raise wrong_width(self.name, name(), before, value, active.size)
-        blended = trace.select(active, value._node, before._node)
+        blended = select_tracked(active, value._node, before._node)
         if blended is not value._node:
             self.returned[id(blended)] = value._node
         merged = wrap(type(value), blended)

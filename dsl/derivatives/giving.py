@@ -58,7 +58,7 @@ def _clear(vertex: Vertex, construct: str) -> None:
     active = _active(vertex, construct)
     if active is None or vertex.grad is None:
         vertex.give(None)
-        cleared.note_given(vertex)
+        cleared.note_given(vertex, active is None)
     else:
         zero = trace.literal(vertex.type, 0.0)
         vertex.give(trace.select(active, zero, vertex.grad))
