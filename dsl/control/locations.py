@@ -157,7 +157,8 @@ class _Mapping(Location):
     def fill(self, contents: Any) -> None:
         """Put other entries in the place of all."""
         self.space.clear()
-        self.space.update(contents)
+        for key, value in contents.items():
+            self.space[key] = value
 
 
 class Attributes(_Mapping):
