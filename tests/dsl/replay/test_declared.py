@@ -88,7 +88,7 @@ def test_metaclasses() -> None:
     def change() -> None:
         Meta.gain = 3.0
 
-    _is_seen(lambda: Made.gain, change, 2, 3)  # type: ignore[attr-defined]
+    _is_seen(lambda: Made.gain, change, 2, 3)
 
 
 def test_the_class_of_an_object() -> None:
