@@ -250,8 +250,12 @@ def left(known: Iterable[tuple[Any, Surroundings]]) -> list[Any]:
     Nobody will ask for what it leads to. Objects that refer to themselves aren't found.
     """
     own: Counter[int] = Counter()
-    for surroundings in list(_all):
-        own.update(surroundings._own)
+    try:
+        for surroundings in _all:
+            own.update(surroundings._own)
+    except RuntimeError:
+        # Another thread has come upon further objects: another time.
+        return []
     found = []
     for key, surroundings in known:
         roots = surroundings._roots
