@@ -425,7 +425,7 @@ def _may_be_state(change: Change) -> bool:
 
 
 def _worst(changes: list[Change]) -> Change:
-    """Return the first value that can't be state, because of which none is; or any."""
+    """Return the change to tell of: of a value that can't be state, else the first."""
     had = (c for c in changes if c.before is not MISSING and not _may_be_state(c))
     return next(had, changes[0])
 

@@ -5,7 +5,6 @@ Equal tokens mean that a recording may serve both.
 
 from __future__ import annotations
 
-import array
 import ctypes
 import zlib
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lumijit.base import ArrayBase
+from lumijit.control import buffers
 from lumijit.control.bytecode import PLAIN
 from lumijit.control.reachability import DESCRIPTORS, called_by, is_followed
 from lumijit.scalar_arrays import HostArray
@@ -21,7 +21,7 @@ from lumijit.syntax.entry_points import Runtime
 
 NUMBERS = (int, float)
 # Memory of the host: NumPy's, that of the scalar namespace, Python's.
-HOST = (np.ndarray, HostArray, bytearray, array.array, memoryview, ctypes.Array)
+HOST = (*buffers.KINDS, memoryview, ctypes.Array, HostArray)
 NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 
 

@@ -252,3 +252,16 @@ def test_threads_share_operands() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_operations_of_one_key_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are mixed of addresses, so that two operations may have the same."""
+    monkeypatch.setattr(value_numbering, "_key", lambda *_: 7)
+    x, y, z = floats(), floats(), floats()
+    kept = many_uses(z, 20)
+    first = [emit3(ar.FMA, a, b, z) for a in (x, y) for b in (x, y)]
+    assert [n.deps[:2] for n in first] == [(x, x), (x, y), (y, x), (y, y)]
+    assert emit3(ar.FMA, y, y, z) is first[-1]
+    assert emit3(ar.FMA, x, y, z).deps == (x, y, z)
+    assert emit1(ar.NEG, z).deps == (z,)
+    assert len(kept) == 20

@@ -13,6 +13,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import GATHER, LOOP
+from lumijit.compiler.ir.quotients import quotient
 from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.common.demand import Demand
@@ -112,6 +113,24 @@ def test_two_registers_of_the_widest_numbers(
     result = emit2(lo.AND if dtype is BOOL else ar.ADD, a, b)
     assert width([result], VECTORS) == narrow
     assert width([result], MASKS) == wide
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [(UINT8, 128), (UINT16, 64)])
+def test_what_rows_have_in_common_is_no_number_of_each_lane(
+    dtype: DType, lanes: int
+) -> None:
+    """Bytes of rows that are looked up, as of `x[rows]`."""
+    start, length = trace.counter(SIZE), lit(UINT32, 5)
+    row = quotient(start, length)
+    assert row is not None
+    column = emit2(ar.SUB, start, emit2(ar.MUL, row, length))
+    rows = array(np.arange(5000), UINT32)
+    found = gather(rows, row, trace.make_true(SIZE))
+    place = emit2(ar.ADD, emit2(ar.MUL, found, length), column)
+    result = gather(array(np.arange(5000), dtype), place, trace.make_true(SIZE))
+    assert width([result], MASKS) == lanes
+    # Of the sum, each lane has one.
+    assert width([emit2(ar.ADD, found, start)], MASKS) == 32
 
 
 @pytest.mark.parametrize(
