@@ -74,7 +74,8 @@ class Holder:
     def contents(self) -> dict[str, Any]:
         found = dict(vars(self))
         found |= {name: str(v) for name, v in vars(self).items() if type(v) is Float}
-        for name in ("list", "numbers", "queue", "words", "histogram", "raw", "bytes"):
+        found["words"] = sorted(self.words)
+        for name in ("list", "numbers", "queue", "histogram", "raw", "bytes"):
             found[name] = list(getattr(self, name))
         for name in ("table", "named"):
             found[name] = list(getattr(self, name).items())
