@@ -162,6 +162,11 @@ def completed_ticket() -> int:
     return running.words[pool_layout.COMPLETED // 8] if running is not None else 0
 
 
+def is_idle() -> bool:
+    """Tell whether all jobs that were submitted have completed."""
+    return completed_ticket() >= last_ticket()
+
+
 def wait(ticket: int) -> None:
     """Wait until a job, and all before it, have completed."""
     if running is not None and ticket > 0:

@@ -7,6 +7,7 @@ input gives the same bits on any number of threads.
 
 from __future__ import annotations
 
+import ctypes
 import struct
 
 import numpy as np
@@ -23,7 +24,7 @@ from lumijit.compiler.launch import evaluate, named_kernels, transfer
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import STREAMING_FROM
 from lumijit.compiler.record import folds, memory, rows
-from lumijit.runtime import buffers, device, workers
+from lumijit.runtime import buffers, device, recorders, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
@@ -34,6 +35,9 @@ from lumijit.runtime.errors import SizeError, SymbolicError
 # row takes a whole packet.
 MANY_ROW, LONG_ROW = 256, 1 << 13
 FOLDED_ROW_BYTES = 96
+# The host looks at so many entries of a mask in less time than a launch takes.
+FEW = 1 << 13
+_UNSET = bytes(FEW)
 #: What combines two values.
 OPS = {
     "add": ar.ADD,
@@ -74,6 +78,10 @@ def reduce(op: str, node: Node) -> Node:
     kernel = named_kernels.get(f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t)
     block = collectives.REDUCE_BLOCK
     blocks = -(-node.size // block)
+    if t is BOOL and blocks > 1 and node.op is EVALUATED and workers.is_idle():
+        seen = _seen(op, evaluated(node), node.size)
+        if seen is not None:
+            return from_buffer(t, buffers.filled(bytes((seen,))), 1)
     result = device.allocate(t.size_bytes)
     if blocks == 1:
         _reduce_launch(kernel, evaluated(node), result, node.size, node.size)
@@ -89,10 +97,24 @@ def reduce(op: str, node: Node) -> Node:
 
 def is_any_set(mask: Node) -> bool:
     """Compute a mask and tell, waiting for it, whether any entry is set."""
+    if mask.op is EVALUATED and mask.size > 1:
+        workers.sync()
+        seen = _seen("or", evaluated(mask), mask.size)
+        if seen is not None:
+            return seen
     found = evaluated(reduce("or", mask))
     workers.sync()
     found.check_intact()
     return bool(buffers.entry(found, BOOL, 0))
+
+
+def _seen(op: str, mask: Buffer, size: int) -> bool | None:
+    """Combine the entries of a mask that is there without a kernel, if few tell."""
+    if mask.device is not None or op not in ("and", "or") or recorders.is_heard():
+        return None
+    few = ctypes.string_at(mask.address, min(size, FEW))
+    is_absorbed = 0 in few if op == "and" else not _UNSET.startswith(few)
+    return (op == "or") == is_absorbed if is_absorbed or size <= FEW else None
 
 
 def reduce_symbolically(op: str, node: Node, block: int = 0, inner: int = 1) -> Node:

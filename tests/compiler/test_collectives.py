@@ -200,6 +200,22 @@ def test_every_byte_but_zero_is_a_set_entry(op: str) -> None:
         np.testing.assert_array_equal(blocks.view(np.uint8) != 0, expected)
 
 
+@pytest.mark.parametrize("size", [2, 8192, 8193, 65_536, 65_537, 200_000])
+def test_masks_that_one_entry_decides(size: int) -> None:
+    """The host looks at the first entries; kernels at the others."""
+    for at in {0, size - 1, min(size, reductions.FEW) - 1, reductions.FEW % size}:
+        values = np.zeros(size, bool)
+        values[at] = True
+        mask, inverse = array(values, BOOL), array(~values, BOOL)
+        assert data(reductions.reduce("or", mask))[0]
+        assert not data(reductions.reduce("and", inverse))[0]
+        assert reductions.is_any_set(mask)
+    unset, full = array(np.zeros(size, bool), BOOL), array(np.ones(size, bool), BOOL)
+    assert not reductions.is_any_set(unset)
+    assert not data(reductions.reduce("or", unset))[0]
+    assert data(reductions.reduce("and", full))[0]
+
+
 def mask_of_bytes(numbers: Array) -> Node:
     node = array(numbers, UINT8)
     assert node.buffer is not None

@@ -224,3 +224,11 @@ def test_kernels_are_forgotten_once_there_are_many(
         for make in makes:
             np.testing.assert_allclose(dr.sum(make(x))[0], make(a).sum(), rtol=1e-9)
             assert len(named_kernels._KERNELS) <= 6
+
+
+@pytest.mark.host("the host looks at a device's memory nowhere")
+def test_a_mask_that_its_first_entries_decide_takes_no_kernel() -> None:
+    mask = llvm.Bool(np.arange(1 << 20) == 5)
+    assert launched(lambda: dr.any(mask)) == []
+    assert launched(lambda: dr.all(~mask)) != []
+    assert dr.any(mask) and not dr.all(mask) and dr.any(mask ^ True)
