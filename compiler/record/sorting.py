@@ -31,6 +31,8 @@ from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
 
 # Shorter runs are reduced several at a time.
 SHORT_RUN = 64
+# In larger arrays, a row of few results is repeated to one of at least so many entries.
+REPEATED, REPEATED_FROM = 256, 1 << 16
 
 
 def keys(node: Node, is_descending: bool = False) -> Node:
@@ -196,8 +198,7 @@ def _by_keys(node: Node, run: int, op: str, inner: int) -> Node:
         key = keys(node)
         best = combined(op, key)
         if run < node.size:
-            place = result_place(node.size, run, inner)
-            best = memory.entries(best, place, trace.make_true(1))
+            best = _spread(best, node.size, run, inner)
         is_best = trace.emit2(lo.EQ, key, best)
     # The first in the array is the first of its run.
     none = literal(UINT32, (1 << 32) - 1)
@@ -208,6 +209,21 @@ def _by_keys(node: Node, run: int, op: str, inner: int) -> Node:
         first = trace.select(is_none, literal(UINT32, 0), first)
     row, _ = rows.parts(first, inner)
     return rows.parts(row, run)[1]
+
+
+def _spread(best: Node, size: int, run: int, inner: int) -> Node:
+    """Return the result of its run for each entry of an array.
+
+    One row of few results is repeated first: a longer one is read by whole packets.
+    """
+    always = trace.make_true(1)
+    if run * inner < size or inner >= SHORT_RUN or size < REPEATED_FROM:
+        return memory.entries(best, result_place(size, run, inner), always)
+    row = -(-REPEATED // inner) * inner
+    _, column = rows.parts(trace.counter(row), inner)
+    repeated = evaluated(memory.entries(best, column, always))
+    _, place = rows.parts(trace.counter(size), row)
+    return memory.entries(from_buffer(best.type, repeated, row), place, always)
 
 
 def _passes(
