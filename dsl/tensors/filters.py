@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.base import Array
+from lumijit.base import Array, ArrayBase
+from lumijit.derivatives.gradients import grad_enabled
 from lumijit.functions.creation import arange, zeros
 from lumijit.functions.elementwise import fma
 from lumijit.functions.evaluation import eval as evaluate
@@ -166,8 +167,8 @@ def convolve(
 
     Args:
         source: tensor or flat array of floats.
-        filter: a sequence of weights, as of `numpy.convolve(…, mode="same")`; a
-            function from a distance to a weight; or a name, as of `resample`.
+        filter: a sequence or array of weights, as of `numpy.convolve(…, mode="same")`,
+            by which there are no derivatives; a function from a distance to a weight; or a name, as of `resample`.
         filter_radius: distance from which on a function is 0; the factor by which a
             named filter is made wider.
         axis: axis or axes; None for all.
@@ -188,7 +189,13 @@ def convolve(
     """
     construct = "lumijit.convolve"
     tensor = _source(construct, source, boundary, mode)
-    if isinstance(filter, (list, tuple, np.ndarray)):
+    if hasattr(filter, "__len__") and not isinstance(filter, str):
+        if isinstance(filter, ArrayBase) and grad_enabled(filter):
+            raise ArrayValueError(
+                construct,
+                "the weights are tracked, and there are no derivatives by weights",
+                "pass lumijit.detach(weights), or add up products of slices.",
+            )
         if filter_radius is not None or not len(filter):
             raise ArrayValueError(
                 construct,

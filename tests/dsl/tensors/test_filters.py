@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 import lumijit as dr
+from lumijit import llvm, scalar
 from lumijit.llvm import Array3f, Float, TensorXf, TensorXi, ad
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from tests.dsl.tensors.common import MODULES, near, same
@@ -102,6 +103,17 @@ def test_any_sizes_and_boundaries(data: Any) -> None:
             matrix = resampling(size, new, name, boundary)
             expected = along(expected, matrix, axis)
     near(dr.resample(ad.TensorXf64(x), to, name, boundary=boundary), expected, 1e-6)
+
+
+def test_weights_in_arrays() -> None:
+    x, weights = ad.Float(1, 2, 3, 4), ad.Float(1, 2, 3)
+    expected = [4, 10, 16, 17]
+    for given in (weights, llvm.Float(weights), scalar.Array3f(1, 2, 3), range(1, 4)):
+        assert dr.convolve(x, given).numpy().tolist() == expected
+    dr.enable_grad(weights)
+    with pytest.raises(ArrayValueError, match="no derivatives by weights"):
+        dr.convolve(x, weights)
+    assert dr.convolve(x, dr.detach(weights)).numpy().tolist() == expected
 
 
 @MODULES
