@@ -31,7 +31,7 @@ from lumijit.nested import NestedArray, new_vector
 from lumijit.runtime.dtypes import BOOL, DType
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import TENSOR, require
-from lumijit.standing import STANDING, note, noted, stands
+from lumijit.standing import STANDING, stand_as, stands
 
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
@@ -153,7 +153,7 @@ def _general(binary: Binary, is_reversed: bool) -> Operator:
             return NotImplemented
         result = combine(binary, *((other, self) if is_reversed else (self, other)))
         if STANDING:
-            note(result, self, other)
+            stand_as(result, self, other)
         return result
 
     return operator
@@ -232,7 +232,7 @@ def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operato
         r: Holder = new_holder(result)
         r._node = emit2(op, self._node, node)
         if STANDING and (id(self) in STANDING or id(other) in STANDING):
-            note(r, self, other)
+            stand_as(r, self, other)
         return r
 
     def backward(self: Holder, other: Any) -> Any:
@@ -240,7 +240,7 @@ def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operato
             r: Holder = new_holder(result)
             r._node = emit2(op, literal(other), self._node)
             if STANDING and id(self) in STANDING:
-                note(r, self, other)
+                stand_as(r, self, other)
             return r
         return general(self, other)
 
@@ -337,7 +337,7 @@ def _unary(op: Op, symbol: str) -> Callable[[Any], Any]:
         found = apply_flat(op, (self,))
         if found is not None:
             if STANDING:
-                note(found, self)
+                stand_as(found, self)
             return found
         check_accepts(op, self._spec.dtype, f"operator {symbol}")
         return self._map(op)
@@ -346,7 +346,7 @@ def _unary(op: Op, symbol: str) -> Callable[[Any], Any]:
 
 
 def _positive(self: Any) -> Any:
-    return noted(self._copy(), self)
+    return stand_as(self._copy(), self)
 
 
 def _special_operator(cls: Any, binary: Binary, is_reversed: bool) -> Operator:

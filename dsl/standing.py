@@ -44,19 +44,13 @@ def are_numbers(*values: Any) -> bool:
     return all(issubclass(v.__class__, _NUMBERS) or stands(v) for v in values)
 
 
-def note(result: Any, *operands: Any) -> None:
+def stand_as(result: Any, *operands: Any) -> Any:
     """Have a result of an operator or a function stand for a number if all operands do.
 
-    Operators ask first whether one of them is among those of `STANDING`.
+    Operators ask `STANDING` first, and don't come here where nothing stands for any.
     """
-    if any(map(stands, operands)) and are_numbers(*operands):
+    if STANDING and any(map(stands, operands)) and are_numbers(*operands):
         stand(result)
-
-
-def noted(result: Any, *operands: Any) -> Any:
-    """Do so where a function has looked at the operands itself; return the result."""
-    if STANDING:
-        note(result, *operands)
     return result
 
 

@@ -70,6 +70,17 @@ define internal i32 @excluded(ptr %pool, ptr %record) {{
   ret i32 %count
 }}
 
+; Whether blocks of a job are left that nobody has begun.
+define internal i1 @has_blocks(ptr %record) {{
+  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
+  %claim = load atomic i64, ptr %claim.at seq_cst, align 8
+  %block = and i64 %claim, 4294967295
+  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
+  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
+  %is_left = icmp ult i64 %block, %blocks
+  ret i1 %is_left
+}}
+
 ; After a block: wake a sleeping worker if there is another block to run and fewer
 ; executors are active than may be. (Waking all at submission would let workers
 ; compete for the cores with the thread that is about to wait and to help.)
@@ -86,12 +97,7 @@ entry:
   %both = and i1 %some, %room
   br i1 %both, label %look, label %out
 look:
-  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
-  %claim = load atomic i64, ptr %claim.at seq_cst, align 8
-  %block = and i64 %claim, 4294967295
-  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
-  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
-  %is_left = icmp ult i64 %block, %blocks
+  %is_left = call i1 @has_blocks(ptr %record)
   br i1 %is_left, label %call, label %next
 next:
   %submitted = load atomic i64, ptr %pool seq_cst, align 8

@@ -50,12 +50,7 @@ entry:
   %completed = load atomic i64, ptr %completed.at seq_cst, align 8
   %ticket = add i64 %completed, 1
   %record = call ptr @record(ptr %pool, i64 %ticket)
-  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
-  %claim = load atomic i64, ptr %claim.at seq_cst, align 8
-  %block = and i64 %claim, 4294967295
-  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
-  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
-  %is_left = icmp ult i64 %block, %blocks
+  %is_left = call i1 @has_blocks(ptr %record)
   %helpable.at = getelementptr i8, ptr %record, i64 {HELPABLE}
   %helpable = load atomic i32, ptr %helpable.at acquire, align 4
   %is_short = icmp ne i32 %helpable, 0

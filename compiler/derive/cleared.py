@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from weakref import WeakSet, ref
 
-from lumijit.compiler.ir import joined, trace, vertices
+from lumijit.compiler.ir import blends, trace, vertices
 from lumijit.compiler.ir.ops.structural import CONSUMED, SCATTER
 from lumijit.compiler.ir.vertices import CLEARED, Vertex, new_vertex
 from lumijit.runtime.dtypes import FLOAT32
@@ -137,7 +137,7 @@ def note_given(vertex: Vertex, is_whole: bool = True) -> None:
     """Take a gradient for right: it has been replaced, `is_whole`: in all elements."""
     _missed.discard(vertex)
     if is_whole:
-        joined.joined.discard(vertex)
+        blends.forget(vertex)
 
 
 def refuse_missed(vertex: Vertex) -> None:
@@ -150,7 +150,7 @@ def refuse_missed(vertex: Vertex) -> None:
             "pass flags=lumijit.ADFlag.ClearVertices to the earlier one, or compute "
             "the array again before the forward traversal.",
         )
-    if vertex in joined.joined:
+    if blends.includes(vertex):
         raise DerivativeError(
             "lumijit.grad",
             "a loop, branch or call has put the array together, element by element, "

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from lumijit.compiler.ir import joined, trace, vertices
+from lumijit.compiler.ir import blends, trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
@@ -186,11 +186,11 @@ def has_own_gradient(vertex: Vertex) -> bool:
     return grad is not None and grad is not known
 
 
-def note_joined(made: Node, values: Iterable[Node]) -> None:
+def note_blend(made: Node, values: Iterable[Node]) -> None:
     """Note what a result of evaluated control flow is made of."""
     isolation = current.get()
     if vertices.variables and isolation is not None:
-        joined.note_joined(made, values, isolation.start)
+        blends.note(made, values, isolation.start)
 
 
 def select_tracked(active: Node, value: Node, before: Node) -> Node:
@@ -204,7 +204,7 @@ def select_tracked(active: Node, value: Node, before: Node) -> Node:
             inactive = trace.emit1(NOT, active)
             if not reductions.is_any_set(inactive):
                 return value
-        note_joined(made, (value, before))
+        note_blend(made, (value, before))
     return made
 
 

@@ -43,7 +43,7 @@ from lumijit.compiler.derive.isolation import (
     resume,
 )
 from lumijit.compiler.derive.steps import Step
-from lumijit.compiler.ir import joined, trace, vertices
+from lumijit.compiler.ir import blends, trace, vertices
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.vertices import Vertex
@@ -331,7 +331,7 @@ def _push(vertex: Vertex, tangents: dict[int, Any]) -> None:
         total.add(pushed)
         pushed = total.complete()
     vertex.give(pushed)
-    joined.joined.discard(vertex)
+    blends.forget(vertex)
 
 
 def go_on(rest: Rest) -> None:

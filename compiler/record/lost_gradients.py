@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lumijit.compiler.ir import joined, trace, vertices
+from lumijit.compiler.ir import blends, trace, vertices
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import BRANCH, LOOP
 from lumijit.compiler.ir.region_types import Nodes
@@ -76,7 +76,7 @@ def _origins(start: Vertex, known: Origins, depth: int, inside: Known) -> set[Ve
 
 
 def _is_tracked_inside(vertex: Vertex) -> bool:
-    return vertex.serial in vertices.variables or vertex in joined.joined
+    return vertex.serial in vertices.variables or blends.includes(vertex)
 
 
 def _parents(vertex: Vertex, inside: Known) -> Collection[Vertex]:

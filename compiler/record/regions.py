@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from lumijit.compiler.ir import joined, trace, value_numbering, vertices
+from lumijit.compiler.ir import blends, trace, value_numbering, vertices
 from lumijit.compiler.ir.captures import Captures, Code, in_order
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.logic import COPY
@@ -421,7 +421,7 @@ def project(region: Node, dtype: DType, position: int, values: Nodes) -> Node:
                 vertices.track(made, vertices.RESULT, (region,), position)
                 break
     if vertices.variables:
-        joined.note_joined(made, values)
+        blends.note(made, values)
     if is_effect(region):
         value_numbering.note(region, made)
     return made

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lumijit import pytree
-from lumijit.compiler.ir import joined, trace
+from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control.held_arrays import Held, same_items
@@ -360,7 +360,7 @@ class Merge:
         else:
             a, b = self.current(k)
             if node is not a and node is not b:
-                joined.note_joined(node, (holder._node,), 0)
+                blends.note(node, (holder._node,), 0)
             holder._become(node)
             self.finals[k] = holder
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lumijit.compiler.derive.isolation import isolated, note_joined
-from lumijit.compiler.ir import joined, local_types, trace, vertices
+from lumijit.compiler.derive.isolation import isolated, note_blend
+from lumijit.compiler.ir import blends, local_types, trace, vertices
 from lumijit.compiler.ir.effects import reduction, wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND, LT
@@ -119,7 +119,7 @@ def _joined(
     for place, node in zip(chosen, arrays, strict=True):
         writes.write(holder, node, place, trace.make_true(1), "identity", "permute")
     found: Node = holder._node
-    note_joined(found, arrays)
+    note_blend(found, arrays)
     return found
 
 
@@ -220,7 +220,7 @@ def _entries(
         is_full = is_array(value) and value._node.size == call.lanes > 1
         if is_full and chosen.size < call.lanes and k not in tables:
             values[k] = wrap(
-                type(value), joined.standing_for(value._node, partial(_own, chosen))
+                type(value), blends.standing_for(value._node, partial(_own, chosen))
             )
             compressed[id(values[k]._node)] = k
     return values, compressed

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from lumijit.compiler.derive import isolation
-from lumijit.compiler.ir import joined, trace
+from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import Node
@@ -65,7 +65,7 @@ class ActiveElements:
         self.active = entries(self.active, keep)
         for k in self.full:
             value = self.values[k]
-            node = joined.standing_for(value._node, partial(entries, positions=keep))
+            node = blends.standing_for(value._node, partial(entries, positions=keep))
             self.values[k] = like(value, node)
         evaluate([self.index, self.active, *(self.values[k]._node for k in self.full)])
         self.nodes = [node_of(value) for value in self.values]
@@ -81,7 +81,7 @@ class ActiveElements:
         if self.is_smaller:
             parts = holder._node, node
             writes.write(holder, node, self.index, trace.make_true(1))
-            isolation.note_joined(holder._node, parts)
+            isolation.note_blend(holder._node, parts)
         else:
             holder._rehouse(trace.resized(node, self.lanes))
 

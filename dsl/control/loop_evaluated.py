@@ -14,7 +14,7 @@ from typing import Any
 from lumijit import pytree
 from lumijit.base import ArrayBase
 from lumijit.compiler.derive.isolation import select_tracked
-from lumijit.compiler.ir import joined, trace
+from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, reached
 from lumijit.compiler.ir.ops.logic import AND
@@ -301,7 +301,7 @@ class EvaluatedLoop:
                 )
                 merged = self._merge(active, name, array, value, node)._node
                 if merged is not node:
-                    joined.note_joined(merged, (array._node,), 0)
+                    blends.note(merged, (array._node,), 0)
                 array._become(merged)
                 self.changed.add(key)
                 results.append((name, array._node))

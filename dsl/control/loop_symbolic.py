@@ -12,7 +12,7 @@ from typing import Any
 
 from lumijit.base import ArrayBase
 from lumijit.compiler.derive.isolation import resume
-from lumijit.compiler.ir import joined, ranges, trace
+from lumijit.compiler.ir import blends, ranges, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
@@ -304,7 +304,7 @@ class SymbolicLoop(Knowledge):
             if first != k:
                 value = finals[first]
             elif k in results and after[k] is given[k]:
-                joined.note_joined(results[k], (value._node,), 0)
+                blends.note(results[k], (value._node,), 0)
                 value._become(results[k])
             elif k in results:
                 value = stand_if(wrap(type(value), results[k]), after[k])

@@ -377,7 +377,7 @@ class _Operation:
                 continue
             if position is not None:
                 node = variables[position] = stand_in(node, grads)
-                node.vertex.grad = grads.get(position)
+                node.vertex.give(grads.get(position))
             nodes[key] = node
         if not nodes:
             return self.op, variables

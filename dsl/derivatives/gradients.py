@@ -68,7 +68,7 @@ def make_own(copied: Any) -> None:
             with vertices.selecting(None):
                 tracking.enable(leaf)
             own = leaf._node.vertex
-            own.grad = vertex.grad
+            own.give(vertex.grad)
             if chosen is not None:
                 chosen.include(own, vertex in chosen)
 

@@ -21,7 +21,7 @@ from lumijit.compiler.ir.trace import emit1
 from lumijit.replay.numbers import Number
 from lumijit.runtime.dtypes import FLOAT64, INT64, UINT32, DType
 from lumijit.runtime.errors import ArrayTypeError
-from lumijit.standing import STANDING, note, noted
+from lumijit.standing import STANDING, stand_as
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ def apply(op: Op, construct: str, *args: Any) -> Any:
     flat = direct.apply_flat(op, args)
     if flat is not None:
         if STANDING:
-            note(flat, *args)
+            stand_as(flat, *args)
         return flat
     has_array = False
     for arg in args:
@@ -39,7 +39,7 @@ def apply(op: Op, construct: str, *args: Any) -> Any:
             return arg._map(partial(apply, op, construct), args)
         has_array = has_array or isinstance(arg, ArrayBase)
     if has_array:
-        return noted(operators.apply(op, construct, *args), *args)
+        return stand_as(operators.apply(op, construct, *args), *args)
     if all(initialize.is_number(a) for a in args):
         return on_numbers(op, construct, *args)
     raise not_numeric(construct, args)
@@ -175,7 +175,7 @@ def unary_function(
         if result_class is not None:
             result = wrap(result_class, emit1(op, arg._node))
             if STANDING:
-                note(result, arg)
+                stand_as(result, arg)
             return result
         if isinstance(arg, ArrayBase):
             found = direct.apply_flat(op, (arg,))

@@ -17,7 +17,7 @@ from lumijit.functions.apply import (
     promoted,
     unary_function,
 )
-from lumijit.standing import noted
+from lumijit.standing import stand_as
 
 sqrt = unary_function(
     ar.SQRT,
@@ -192,8 +192,8 @@ def clip(value: Any, min: Any, max: Any) -> Array:
         value, min, max = promoted("lumijit.clip", *given)
         if value._spec.dtype.is_float and not value._spec.kind.is_special:
             # As `minimum`, but at the end the derivative is that of the value.
-            return noted(maximum(min, max._select(value > max, value)), *given)
-    return noted(maximum(min, minimum(max, value)), *given)
+            return stand_as(maximum(min, max._select(value > max, value)), *given)
+    return stand_as(maximum(min, minimum(max, value)), *given)
 
 
 clamp = clip

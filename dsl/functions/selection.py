@@ -28,7 +28,7 @@ from lumijit.runtime.errors import (
     check_nesting,
 )
 from lumijit.spec import TENSOR, require
-from lumijit.standing import noted
+from lumijit.standing import stand_as
 from lumijit.type_traits import float64_array_t
 
 
@@ -56,13 +56,13 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
     if known is not None:
         cls, fits = known
         wide = mask if fits else cls._mask(mask)
-        return noted(_converted(cls, a)._select(wide, _converted(cls, b)), a, b)
+        return stand_as(_converted(cls, a)._select(wide, _converted(cls, b)), a, b)
     composed = Composed.map(select, (mask, a, b))
     if composed is not None:
         return composed
     if isinstance(mask, (bool, np.bool_)):
         if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
-            return noted(_select_arrays(mask, a, b), a, b)
+            return stand_as(_select_arrays(mask, a, b), a, b)
         return a if mask else b
     if not isinstance(mask, ArrayBase) or mask._spec.dtype is not BOOL:
         raise ArrayTypeError(
@@ -74,7 +74,7 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
         return tree_map(lambda x, y: select(mask, x, y), a, b)
     if not _has_entries(a) and not _has_entries(b):
         return _agreed(a, b)
-    return noted(_select_arrays(mask, a, b), a, b)
+    return stand_as(_select_arrays(mask, a, b), a, b)
 
 
 def _has_entries(value: Any) -> bool:

@@ -229,7 +229,7 @@ class _Application:
             for k, node in enumerate(variables):
                 vertices.add_variable(node)
                 assert node.vertex is not None
-                node.vertex.grad = grads.get(k)
+                node.vertex.give(grads.get(k))
             with self.arrays_as(self._values_with(variables)):
                 yield variables
 

@@ -234,7 +234,7 @@ class Recording:
             if is_variable:
                 vertices.add_variable(node)
                 if grad is not None and node.vertex is not None:
-                    node.vertex.grad = found[grad]
+                    node.vertex.give(found[grad])
             found.append(node)
         return found
 
@@ -259,7 +259,7 @@ class Recording:
                 arrays[k]._become(nodes[made])
             for k, (_, grad) in enumerate(self.gradients):
                 vertex = grads[k][0]
-                vertex.grad = None if grad is None else nodes[grad]
+                vertex.give(None if grad is None else nodes[grad])
             for k, put in enumerate(self.puts):
                 value = values[k]
                 where = place(put.place)
@@ -273,7 +273,7 @@ class Recording:
             for function, operands in reversed(undo):
                 function(*operands)
             for vertex, arrived in grads:
-                vertex.grad = arrived
+                vertex.give(arrived)
             for array, node in before:
                 array._become(node)
             raise

@@ -9,12 +9,19 @@ functions of the variables they read, for the vectorized case.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.names import OPAQUE, effects_of, header_of, own_parts
+from lumijit.syntax.definitions import Definitions
+from lumijit.syntax.names import (
+    OPAQUE,
+    effects_of,
+    has_suspension,
+    header_of,
+    own_parts,
+)
 from lumijit.syntax.truth import (
     false_test,
     is_known,
@@ -24,9 +31,6 @@ from lumijit.syntax.truth import (
     truth_test,
 )
 
-if TYPE_CHECKING:
-    from lumijit.syntax.vectorized_code import RegionWriter
-
 #: Operands up to this many nodes are copied instead of passed through a call.
 _COPY_LIMIT = 24
 
@@ -34,9 +38,9 @@ _COPY_LIMIT = 24
 class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     """Returns rewritten copies of expressions and simple statements."""
 
-    def __init__(self, context: RegionWriter) -> None:
-        """Rewrite for the function of which `context` writes the regions."""
-        self.context = context
+    def __init__(self, definitions: Definitions) -> None:
+        """Rewrite for the function whose pieces are defined in `definitions`."""
+        self.definitions = definitions
         self._local_names: list[set[str]] = []
 
     def rewrite(self, node: Any) -> Any:
@@ -81,7 +85,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     def _rewrite_Name(self, node: Any) -> Any:
         fresh = self._copy(node)
-        if isinstance(node.ctx, gast.Load) and self.context.is_unsure(node):
+        if isinstance(node.ctx, gast.Load) and self.definitions.is_unsure(node):
             return build.call("read", fresh)
         return fresh
 
@@ -105,7 +109,8 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         """Tell whether an operand must not run for those who don't get there."""
         if has_suspension(value):
             return False
-        return bool(effects_of(value).writes) or self.context.may_change_objects(value)
+        may_change_objects = self.definitions.purity.may_change_objects
+        return bool(effects_of(value).writes) or may_change_objects(value)
 
     def _combine_apart(self, node: Any, is_and: bool, position: int) -> Any:
         """Combine the operands before a position with those from there on.
@@ -114,7 +119,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         """
         left = self._joined(node, node.values[:position])
         right = self._joined(node, node.values[position:])
-        temp = self.context.new_name("t")
+        temp = self.definitions.new_name("t")
         other = build.located(build.constant(not is_and), node)
         sides = (right, other) if is_and else (other, right)
         choice = build.located(gast.IfExp(left, *sides), node)
@@ -148,7 +153,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     def _combine_copied(self, is_and: bool, left: Any, right: Any) -> Any:
         """Write the right operand twice: for the plain and for the array case."""
-        temp = self.context.new_name("t")
+        temp = self.definitions.new_name("t")
         operator = build.both if is_and else build.either
         combine = "logical_and" if is_and else "logical_or"
         return build.choice(
@@ -159,7 +164,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     def _combine_once(self, is_and: bool, left: Any, right: Any) -> Any:
         """Write the right operand once, where it is long."""
-        temp = self.context.new_name("t")
+        temp = self.definitions.new_name("t")
         enter = build.call(
             "needs_right", build.walrus(temp, left), build.constant(is_and)
         )
@@ -178,7 +183,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         if not isinstance(node.op, gast.Not) or is_plain_test(node.operand):
             return self._copy(node)
         operand = self._visit_test(node.operand)
-        temp = self.context.new_name("t")
+        temp = self.definitions.new_name("t")
         return build.choice(
             self._is_plain(temp, operand),
             gast.UnaryOp(op=gast.Not(), operand=build.name(temp)),
@@ -197,7 +202,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             right = self.visit(node.comparators[position])
             again = right
             if position + 1 < len(node.ops) and not isinstance(right, gast.Constant):
-                temp = self.context.new_name("t")
+                temp = self.definitions.new_name("t")
                 right, again = build.walrus(temp, right), build.name(temp)
             link = gast.Compare(left=left, ops=[operator], comparators=[right])
             links.append(build.located(link, node))
@@ -211,7 +216,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     def _chain_apart(self, node: Any, position: int) -> Any:
         """Write `a < b < c` as `a < (t := b) and t < c`."""
-        temp = self.context.new_name("t")
+        temp = self.definitions.new_name("t")
         before, after = node.comparators[:position], node.comparators[position:]
         before[-1] = build.walrus(temp, before[-1])
         first = gast.Compare(node.left, node.ops[:position], before)
@@ -235,7 +240,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         if is_plain_test(node.test):
             return self._copy(node)
         test = self._visit_test(node.test)
-        temp = self.context.new_name("t")
+        temp = self.definitions.new_name("t")
         vectorized = self._vectorized_choice(node, temp)
         plain_false = build.choice(
             false_test(temp),
@@ -247,31 +252,48 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     def _site(self, node: Any) -> tuple[list[str], int]:
         effects = effects_of(node.body, node.orelse)
         params = self._params(effects)
-        bound = self.context.state_names(effects.writes)
-        return params, self.context.branch_site(node, params, bound)
+        bound = self.definitions.state_names(effects.writes)
+        return params, self.definitions.site(
+            node, "conditional expression", params, ["value", *bound]
+        )
 
     def _params(self, effects: Any) -> list[str]:
-        params = self.context.state_names(effects.reads | effects.writes)
+        params = self.definitions.state_names(effects.reads | effects.writes)
         for names in self._local_names:
             params += sorted((names & effects.reads) - set(params))
         return params
 
+    def _function(self, node: Any, params: list[str], bound: list[str]) -> str:
+        """Define a function of `params` that returns the expression `node`.
+
+        If that binds variables, a tuple: their values come after its own.
+        """
+        definitions = self.definitions
+        identifier, is_new = definitions.function_of(node, f"value{node.lineno}_")
+        if is_new:
+            value = self.visit(node)
+            if bound:
+                value = build.pack([value, *map(definitions.value_or_none, bound)])
+            result = gast.Return(value=value)
+            definitions.define(identifier, params, [result], node, set(bound))
+        return identifier
+
     def _vectorized_choice(self, node: Any, temp: str) -> Any:
         writes = effects_of(node.body, node.orelse).writes
-        bound = self.context.state_names(writes)
+        bound = self.definitions.state_names(writes)
         if has_suspension(node):
-            return self.context.refusal(node, "'await' in a conditional expression")
+            return self.definitions.refusal(node, "'await' in a conditional expression")
         if writes and (self._local_names or len(bound) < len(writes)):
             where = "a comprehension" if self._local_names else "a global variable"
             reason = f"an assignment (':=') for some elements, in {where},"
-            return self.context.refusal(node, reason)
+            return self.definitions.refusal(node, reason)
         params, site = self._site(node)
         functions = [
-            build.name(self.context.expression_function(part, params, bound))
+            build.name(self._function(part, params, bound))
             for part in (node.body, node.orelse)
         ]
         known = [
-            self.context.value_or_none(p) if p in writes else build.name(p)
+            self.definitions.value_or_none(p) if p in writes else build.name(p)
             for p in params
         ]
         chosen = build.call(
@@ -285,7 +307,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     def _binding(self, chosen: Any, bound: list[str]) -> Any:
         """Bind variables to what follows the value in a tuple; return the value."""
-        temp = self.context.new_name("t")
+        temp = self.definitions.new_name("t")
 
         def entry(whole: Any, position: int) -> Any:
             return gast.Subscript(whole, build.constant(position), gast.Load())
@@ -299,7 +321,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         # It stays an `assert`, for Python to raise or to leave out.
         if is_plain_test(node.test):
             return self._copy(node)
-        temp = self.context.new_name("t")
+        temp = self.definitions.new_name("t")
         test = truth_test(temp, self._visit_test(node.test))
         is_array = gast.UnaryOp(op=gast.Not(), operand=false_test(temp))
         is_on = build.call("checks", build.name(temp))
@@ -333,8 +355,8 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         if has_suspension(node) or not any(map(_is_rewritten, own_parts(node))):
             return self.visit(node)
         params = self._params(effects_of(node))
-        function = self.context.expression_function(node, params, [])
-        value = build.name if self._local_names[-1] else self.context.value_or_none
+        function = self._function(node, params, [])
+        value = build.name if self._local_names[-1] else self.definitions.value_or_none
         return gast.Call(build.name(function), list(map(value, params)), [])
 
     def _comprehension(self, node: Any) -> Any:
@@ -365,21 +387,6 @@ def _is_rewritten(part: Any) -> bool:
     is_not = isinstance(part, gast.UnaryOp) and isinstance(part.op, gast.Not)
     is_chain = isinstance(part, gast.Compare) and len(part.ops) > 1
     return is_not or is_chain or isinstance(part, (gast.BoolOp, gast.IfExp))
-
-
-def has_suspension(node: Any) -> bool:
-    """Tell whether `yield` or `await` occurs in this scope itself."""
-    return suspension_in(node) is not None
-
-
-def suspension_in(node: Any) -> Any:
-    """Return the first `yield` or `await` of this scope, if there is one."""
-    for part in own_parts(node):
-        if isinstance(part, (gast.Yield, gast.YieldFrom, gast.Await)):
-            return part
-        if isinstance(part, gast.comprehension) and part.is_async:
-            return part.iter
-    return None
 
 
 def _size_of(node: Any) -> int:

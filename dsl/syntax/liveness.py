@@ -60,12 +60,17 @@ class EffectCache:
         """Return the effects of a node and everything in it."""
         found = self._deep.get(id(node))
         if found is None:
-            found = Effects()
+            found = self.of_all(children(node))
             found.merge(self.header(node))
-            for child in children(node):
-                found.merge(self.deep(child))
             self._deep[id(node)] = found
         return found
+
+    def of_all(self, nodes: list[Statement]) -> Effects:
+        """Return the effects of several nodes and everything in them."""
+        effects = Effects()
+        for node in nodes:
+            effects.merge(self.deep(node))
+        return effects
 
 
 def children(node: Statement) -> list[Statement]:

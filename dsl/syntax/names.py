@@ -45,6 +45,21 @@ def own_parts(*nodes: Any) -> Iterator[Any]:
         pending.extend(_header_parts(part) if is_inner else gast.iter_child_nodes(part))
 
 
+def has_suspension(node: Any) -> bool:
+    """Tell whether `yield` or `await` occurs in this scope itself."""
+    return suspension_in(node) is not None
+
+
+def suspension_in(node: Any) -> Any:
+    """Return the first `yield` or `await` of this scope, if there is one."""
+    for part in own_parts(node):
+        if isinstance(part, (gast.Yield, gast.YieldFrom, gast.Await)):
+            return part
+        if isinstance(part, gast.comprehension) and part.is_async:
+            return part.iter
+    return None
+
+
 @dataclass
 class Effects:
     """What a piece of code does to the names of the scope it stands in."""

@@ -38,6 +38,7 @@ class NativeWriter:
     def __init__(self, regions: RegionWriter, refuse: str = "") -> None:
         """Go over to `regions` for arrays; with `refuse`, refuse them instead."""
         self.regions = regions
+        self.definitions = regions.definitions
         self.rewriter = regions.rewriter
         self.refuse = refuse
         #: Pieces of the enclosing loops, innermost last.
@@ -136,7 +137,7 @@ class NativeWriter:
         mode = node.hints.mode
         if is_plain_test(node.test) and mode is None:
             return [build.located(build.branch(test, body, orelse), node.stmt)]
-        temp = self.regions.new_name("c")
+        temp = self.definitions.new_name("c")
         vectorized = self._vectorized_branch(node, temp, before)
         if ending is not None:
             rest, finish = ending
@@ -202,8 +203,8 @@ class NativeWriter:
 
     def _refusal(self, node: Statement) -> list[Any]:
         reason = f"this statement {self.refuse}"
-        self.regions.check_mode(node, node.stmt, reason)
-        value = self.regions.refusal(node.stmt, reason)
+        self.definitions.check_mode(node, node.stmt, reason)
+        value = self.definitions.refusal(node.stmt, reason)
         return [gast.Expr(value=value)]
 
     # Loops.
@@ -217,7 +218,7 @@ class NativeWriter:
         bound -= self.regions.effects.deep(node).deletes
         test = self.rewriter.rewrite(node.test)
         if not plain_test:
-            temp = self.regions.new_name("c")
+            temp = self.definitions.new_name("c")
             mode = node.hints.mode
             mode = None if mode is None else self.rewriter.rewrite(mode)
             test = truth_test(temp, test, mode)
@@ -310,7 +311,7 @@ class NativeWriter:
         if any(map(may_split, node.body)):
             finish = [_set_split(False), gast.Continue()]
             if pieces.exits:
-                iterator = self.regions.new_name("iterator")
+                iterator = self.definitions.new_name("iterator")
                 finish = self._finish_for(node, pieces, iterator, bound)
         body = self.block(node.body, bound, finish)
         self.loops.pop()

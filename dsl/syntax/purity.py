@@ -6,9 +6,8 @@ from typing import Any
 
 import gast
 
-from lumijit.syntax.expressions import suspension_in
 from lumijit.syntax.meanings import Meanings
-from lumijit.syntax.names import NameScope, dotted_name
+from lumijit.syntax.names import NameScope, dotted_name, suspension_in
 
 
 class Purity:

@@ -38,6 +38,7 @@ import gast
 from lumijit.syntax import build
 from lumijit.syntax.control_tree import Statement, TreeBuilder
 from lumijit.syntax.counters import rebind
+from lumijit.syntax.definitions import Definitions
 from lumijit.syntax.entry_points import Runtime
 from lumijit.syntax.function_object import bound
 from lumijit.syntax.hint_reader import HintReader
@@ -145,10 +146,10 @@ class _Rewriting:
         purity = Purity(scope, self.meanings)
         lowered = JumpRemover(self.new_name, purity.is_pure).function(nodes)
         effects, assigned = _analyse(lowered, scope)
-        regions = RegionWriter(
-            self.source, scope, effects, assigned, self.new_name, purity
+        definitions = Definitions(
+            self.source, scope, effects, assigned, purity, self.new_name, self.sites
         )
-        regions.sites = self.sites
+        regions = RegionWriter(definitions)
         native = NativeWriter(regions, _refused_function(tree))
         regions.write_plain = lambda inner, reason: NativeWriter(regions, reason).block(
             inner, set()
@@ -157,7 +158,7 @@ class _Rewriting:
         if native.tests_split:
             start = build.assign(SPLIT, build.constant(False))
             body.insert(0, build.located(start, tree))
-        helpers = regions.functions
+        helpers = definitions.functions
         if inside or any(_shared_in(helper) & scope.local for helper in helpers):
             body = [*helpers, *body]
             helpers = []

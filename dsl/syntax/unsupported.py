@@ -8,9 +8,8 @@ from typing import Any
 import gast
 
 from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
-from lumijit.syntax.expressions import suspension_in
 from lumijit.syntax.liveness import EffectCache, children
-from lumijit.syntax.names import NameScope
+from lumijit.syntax.names import NameScope, suspension_in
 from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.site import Raising
 

@@ -15,17 +15,14 @@ import gast
 from lumijit.syntax import build
 from lumijit.syntax.block_statements import Writer, write_block
 from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
+from lumijit.syntax.definitions import Definitions
 from lumijit.syntax.expressions import ExpressionRewriter
 from lumijit.syntax.hint_reader import Hints
-from lumijit.syntax.invented import PREFIX, RUNTIME
-from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, surely_bound
-from lumijit.syntax.names import Effects, NameScope, dotted_name, effects_of
-from lumijit.syntax.places import SourcePlace
-from lumijit.syntax.purity import Purity
-from lumijit.syntax.site import Site
-from lumijit.syntax.source import Source, class_around, mangled
+from lumijit.syntax.invented import PREFIX
+from lumijit.syntax.liveness import surely_bound
+from lumijit.syntax.names import Effects, effects_of
 from lumijit.syntax.truth import is_plain_test
-from lumijit.syntax.unsupported import find_obstacle, raising_in
+from lumijit.syntax.unsupported import find_obstacle
 
 _DROPPED = PREFIX + "dropped"
 
@@ -33,105 +30,17 @@ _DROPPED = PREFIX + "dropped"
 class RegionWriter:
     """Writes the vectorized form of constructs of one function."""
 
-    def __init__(
-        self,
-        source: Source,
-        scope: NameScope,
-        effects: EffectCache,
-        assigned: DefiniteAssignment,
-        new_name: Callable[[str], str],
-        purity: Purity,
-    ) -> None:
-        """Use the analyses of the function in `source`."""
-        self.source = source
-        self.scope = scope
-        self.purity = purity
-        self.effects = effects
-        self.assigned = assigned
-        self.new_name = new_name
-        self.sites: list[Site] = []
-        #: The functions written so far, inner ones first.
-        self.functions: list[Any] = []
-        self.rewriter = ExpressionRewriter(self)
-        # The pieces are kept: ids of what is gone come to stand for others.
-        self._known: dict[tuple[int, str], tuple[Any, str]] = {}
+    def __init__(self, definitions: Definitions) -> None:
+        """Write for the function whose pieces are defined in `definitions`."""
+        self.definitions = definitions
+        self.scope = definitions.scope
+        self.effects = definitions.effects
+        self.assigned = definitions.assigned
+        self.rewriter = ExpressionRewriter(definitions)
         #: Writes constructs that can't be vectorized where they stand.
         self.write_plain: Callable[[list[Statement], str], list[Any]] = _no_plain
 
-    # What expressions ask for.
-
-    def expression_function(
-        self, node: Any, params: list[str], bound: list[str]
-    ) -> str:
-        """Define a function of `params` that returns the expression `node`.
-
-        If that binds variables, a tuple: their values come after its own.
-        """
-        identifier, is_new = self._function_of(node, f"value{node.lineno}_")
-        if is_new:
-            value = self.rewriter.visit(node)
-            if bound:
-                value = build.pack([value, *(self.value_or_none(n) for n in bound)])
-            result = gast.Return(value=value)
-            self._define(identifier, params, [result], node, set(bound))
-        return identifier
-
-    def _function_of(self, piece: Any, stem: str) -> tuple[str, bool]:
-        """Name the function of a piece; tell whether it is to be written."""
-        known = self._known.get((id(piece), stem))
-        if known is not None:
-            return known[1], False
-        identifier = self.new_name(stem)
-        self._known[id(piece), stem] = piece, identifier
-        return identifier, True
-
-    def value_or_none(self, name: str) -> Any:
-        """Make an expression for the value of a variable that may be without one."""
-        return self._value(name, set())
-
-    def state_names(self, names: set[str]) -> list[str]:
-        """Select the names that are variables, in a fixed order."""
-        chosen = (n for n in names if self.is_variable(n))
-        return sorted(chosen, key=lambda n: (n.startswith(PREFIX), n))
-
-    def branch_site(self, node: Any, params: list[str], bound: list[str]) -> int:
-        """Register a conditional expression that binds variables."""
-        outs = ["value", *bound]
-        return self._site(node, "conditional expression", params, outs)
-
-    def refusal(self, node: Any, reason: str) -> Any:
-        """Make the call that raises the error for `node`."""
-        site = self._site(node, "statement", [], [])
-        return build.call("refuse", build.constant(site), build.constant(reason))
-
-    def check_mode(self, node: Statement, culprit: Any, reason: str) -> None:
-        """Refuse at once what a hint says will be vectorized in any case."""
-        hints = getattr(node, "hints", None)
-        mode = getattr(hints and hints.mode, "value", None)
-        if mode in ("symbolic", "evaluated"):
-            raise self.source.error(
-                culprit,
-                f"{reason} can't be part of vectorized control flow, which "
-                f"mode={mode!r} asks for around it",
-                "remove the mode, or move the statement out of the conditional block.",
-            )
-
-    def may_change_objects(self, node: Any) -> bool:
-        """Tell whether evaluating `node` may change an object."""
-        return self.purity.may_change_objects(node)
-
-    def is_unsure(self, node: Any) -> bool:
-        """Tell whether a variable or attribute may have no value when it is read."""
-        if isinstance(node, gast.Attribute):
-            return ".".join(dotted_name(node)) in self.assigned.stored
-        return id(node) in self.assigned.unsure and node.id in self.scope.variables
-
     # Statements.
-
-    def is_variable(self, name: str) -> bool:
-        """Tell whether a name can be state of this function."""
-        is_invented = name.startswith(PREFIX) and name != RUNTIME
-        return is_invented or name in self.scope.variables
 
     def statements(self, nodes: list[Statement], bound: set[str]) -> list[Any]:
         """Write jump-free nodes; `bound` grows by what they surely bind."""
@@ -175,17 +84,19 @@ class RegionWriter:
         obstacle = self._obstacle([*node.body, *node.orelse])
         if obstacle:
             return [self._refuse(node, obstacle)]
-        effects = self._effects_of(node.body, node.orelse)
+        effects = self.effects.of_all([*node.body, *node.orelse])
         live = node.live_body | node.live_orelse | node.hints.include
         mentioned = effects.mentioned | node.hints.include
-        ins = self.state_names(live & mentioned)
+        ins = self.definitions.state_names(live & mentioned)
         rebound = (effects.writes | effects.deletes) & node.live_out
         outs, optional = self._outputs(node.hints, effects, rebound, set(ins))
         # A variable that is surely bound wherever it is read may be anything in
         # lanes that don't get there.
         lenient = [n for n in outs if n not in self.assigned.unsure_names]
         kind = "guarded statements" if node.is_guard else "if"
-        site = self._site(node.stmt, kind, ins, outs, optional, lenient, node)
+        site = self.definitions.site(
+            node.stmt, kind, ins, outs, optional, lenient, node
+        )
         functions = [
             self.block_function(node.body, f"then{node.stmt.lineno}_", ins, outs),
             self.block_function(node.orelse, f"else{node.stmt.lineno}_", ins, outs),
@@ -193,7 +104,7 @@ class RegionWriter:
         value = build.call(
             "if_stmt",
             test,
-            self.values(ins, bound),
+            self.definitions.values(ins, bound),
             *map(build.name, functions),
             build.constant(site),
             **self._keywords(node.hints),
@@ -205,9 +116,11 @@ class RegionWriter:
         obstacle = self._obstacle(node.body)
         if obstacle:
             return [self._refuse(node, obstacle)]
-        effects = self._effects_of([node])
+        effects = self.effects.deep(node)
         mentioned = effects.mentioned | node.hints.include
-        state = self.state_names((node.live_head | node.hints.include) & mentioned)
+        state = self.definitions.state_names(
+            (node.live_head | node.hints.include) & mentioned
+        )
         rebound = (effects.writes | effects.deletes) & set(state)
         outs, optional = self._outputs(node.hints, effects, rebound, set(state))
         kind = "while" if isinstance(node.stmt, gast.While) else "for"
@@ -215,7 +128,9 @@ class RegionWriter:
         unsure = self.assigned.unsure_names
         own = [n for n in outs if not n.startswith(PREFIX)]
         lenient = [n for n in outs if n not in unsure or n not in own]
-        site = self._site(node.stmt, kind, state, outs, optional, lenient, node)
+        site = self.definitions.site(
+            node.stmt, kind, state, outs, optional, lenient, node
+        )
         line = node.stmt.lineno
         test = self._loop_test(node, f"condition{line}_", state)
         body = self.block_function(node.body, f"body{line}_", state, outs)
@@ -226,7 +141,7 @@ class RegionWriter:
             keywords["first"] = first
         value = build.call(
             "while_loop",
-            self.values(state, bound),
+            self.definitions.values(state, bound),
             build.name(test),
             build.name(body),
             build.constant(site),
@@ -235,10 +150,10 @@ class RegionWriter:
         return [self._receive(node, outs, value, bound)]
 
     def _loop_test(self, node: While, stem: str, state: list[str]) -> str:
-        identifier, is_new = self._function_of(node, stem)
+        identifier, is_new = self.definitions.function_of(node, stem)
         if is_new:
             result = gast.Return(value=self.rewriter.rewrite(node.test))
-            self._define(identifier, state, [result], node.stmt)
+            self.definitions.define(identifier, state, [result], node.stmt)
         return identifier
 
     def _for(self, node: For, bound: set[str]) -> list[Any]:
@@ -290,7 +205,7 @@ class RegionWriter:
         reason = build.constant("'match' on an array")
 
         def require_plain(value: Any) -> Any:
-            site = build.constant(self._site(node.stmt, "match", [], []))
+            site = build.constant(self.definitions.site(node.stmt, "match", [], []))
             return build.located(
                 build.call("require_plain", value, site, reason), value
             )
@@ -306,50 +221,19 @@ class RegionWriter:
     ) -> str:
         """Define the function that runs `nodes` on a state."""
         # An empty block has no node to tell it by; it returns the state as it is.
-        identifier, is_new = self._function_of(nodes, stem)
+        identifier, is_new = self.definitions.function_of(nodes, stem)
         if not is_new:
             return identifier
         bound = set(ins)
         body = self.statements(nodes, bound)
-        reference = nodes[0].stmt if nodes else self.source.tree
+        reference = nodes[0].stmt if nodes else self.definitions.source.tree
         last = nodes[-1].stmt if nodes else reference
-        result = gast.Return(value=self.values(outs, bound))
+        result = gast.Return(value=self.definitions.values(outs, bound))
         body.append(build.located(result, last))
-        changed = self._effects_of(nodes)
+        changed = self.effects.of_all(nodes)
         touched = set(ins) | set(outs) | changed.mentioned
-        self._define(identifier, ins, body, reference, touched)
+        self.definitions.define(identifier, ins, body, reference, touched)
         return identifier
-
-    def _define(
-        self,
-        identifier: str,
-        ins: list[str],
-        body: list[Any],
-        reference: Any,
-        touched: set[str] | None = None,
-    ) -> None:
-        shared = sorted(self.scope.shared & (touched or set()))
-        params = ins
-        if shared:
-            params = [f"{PREFIX}in_{n}" if n in shared else n for n in ins]
-            enter = [
-                build.assign(n, build.name(f"{PREFIX}in_{n}"))
-                for n in ins
-                if n in shared
-            ]
-            body = [gast.Nonlocal(names=shared), *enter, *body]
-        definition = build.function(identifier, params, body)
-        self.functions.append(build.located(definition, reference))
-
-    def values(self, names: list[str], bound: set[str]) -> Any:
-        """Make the tuple of the values of variables, some of which may be unbound."""
-        return build.pack([self._value(n, bound) for n in names])
-
-    def _value(self, name: str, bound: set[str]) -> Any:
-        if name in bound:
-            return build.name(name)
-        scope = gast.Call(func=build.helper("locals"), args=[], keywords=[])
-        return build.call("get", scope, build.constant(name))
 
     def _receive(
         self, node: Statement, outs: list[str], value: Any, bound: set[str]
@@ -369,62 +253,23 @@ class RegionWriter:
         own = {n for n in ins if not n.startswith(PREFIX)}
         sure = {n for n in rebound if n in assignable or n.startswith(PREFIX)}
         sure |= effects.changed & own
-        sure |= {n for n in hints.include if self.is_variable(n)}
+        sure |= {n for n in hints.include if self.definitions.is_variable(n)}
         lent = self.scope.lent if effects.calls else frozenset()
         # The functions of the construct assign to the cells of all they take.
         maybe = ((effects.passed | lent | self.scope.shared) & own) - sure
         gone = hints.exclude
-        outs = self.state_names((sure | maybe) - gone)
+        outs = self.definitions.state_names((sure | maybe) - gone)
         return outs, [n for n in outs if n in maybe]
-
-    def _effects_of(self, *blocks: list[Statement]) -> Effects:
-        effects = Effects()
-        for nodes in blocks:
-            for node in nodes:
-                effects.merge(self.effects.deep(node))
-        return effects
 
     def _keywords(self, hints: Hints) -> dict[str, Any]:
         return {k: self.rewriter.rewrite(v) for k, v in hints.keywords.items()}
 
-    def _site(
-        self,
-        node: Any,
-        kind: str,
-        ins: list[str],
-        outs: list[str],
-        optional: list[str] | None = None,
-        lenient: list[str] | None = None,
-        construct: If | While | None = None,
-    ) -> int:
-        effects = Effects() if construct is None else self._effects_of([construct])
-        owner = class_around(self.source.function)
-        paths = []
-        for path in sorted(effects.stored):
-            root, *attributes = path.split(".")
-            if root in ins:
-                paths.append((root, *(mangled(a, owner) for a in attributes)))
-        site = Site(
-            filename=self.source.filename,
-            function=self.source.function,
-            place=SourcePlace.of(node),
-            kind=kind,
-            ins=tuple(ins),
-            outs=tuple(outs),
-            optional=frozenset(optional or ()),
-            rebound=frozenset(effects.writes | effects.deletes),
-            lenient=frozenset(lenient or ()),
-            excluded=frozenset() if construct is None else construct.hints.exclude,
-            paths=tuple(paths),
-            raising=None if construct is None else raising_in(construct),
-        )
-        self.sites.append(site)
-        return len(self.sites) - 1
-
     def _refuse(self, node: Statement, obstacle: tuple[Any, str]) -> Any:
         culprit, reason = obstacle
-        self.check_mode(node, culprit, reason)
-        return build.located(gast.Expr(value=self.refusal(culprit, reason)), node.stmt)
+        self.definitions.check_mode(node, culprit, reason)
+        return build.located(
+            gast.Expr(value=self.definitions.refusal(culprit, reason)), node.stmt
+        )
 
     def _obstacle(self, nodes: list[Statement]) -> tuple[Any, str] | None:
         return find_obstacle(nodes, self.scope, self.effects)

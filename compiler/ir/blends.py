@@ -14,12 +14,22 @@ from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import Vertex
 
-#: What control flow has put together, element by element, of variables made inside of
-#: it: gradients that are left there, or arrive at some, aren't those of the whole.
-joined: WeakSet[Vertex] = WeakSet()
+# What control flow has put together, element by element, of variables made inside of
+# it: gradients that are left there, or arrive at some, aren't those of the whole.
+_blends: WeakSet[Vertex] = WeakSet()
 
 
-def note_joined(made: Node, values: Iterable[Node], start: int = sys.maxsize) -> None:
+def includes(vertex: Vertex) -> bool:
+    """Tell whether a gradient isn't known of the whole value."""
+    return vertex in _blends
+
+
+def forget(vertex: Vertex) -> None:
+    """Take a gradient that has arrived, or was given, for that of the whole value."""
+    _blends.discard(vertex)
+
+
+def note(made: Node, values: Iterable[Node], start: int = sys.maxsize) -> None:
     """Note what a result of control flow is made of.
 
     Args:
@@ -35,13 +45,13 @@ def note_joined(made: Node, values: Iterable[Node], start: int = sys.maxsize) ->
             continue
         is_inside = vertex.serial >= start or vertex.scope.depth > made.scope.depth
         is_variable = is_inside and vertex.serial in vertices.variables
-        if is_variable or (joined and vertex in joined):
+        if is_variable or (_blends and vertex in _blends):
             if made.vertex is None:
                 made.vertex = vertices.new_vertex(made, None, (), ())
                 chosen = vertices.selected()
                 if chosen is not None:
                     chosen.include(made.vertex)
-            joined.add(made.vertex)
+            _blends.add(made.vertex)
             return
 
 
@@ -55,5 +65,5 @@ def standing_for(node: Node, make: Callable[[Node], Node]) -> Node:
             made = make(node)
         chosen.include(made.vertex, False)
     if node.vertex is not None:
-        note_joined(made, (node,), 0)
+        note(made, (node,), 0)
     return made
