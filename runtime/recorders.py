@@ -39,6 +39,9 @@ class Recorder:
     def note_job(self, *job: Any) -> None:
         """Take note of a job."""
 
+    def note_gradient(self, vertex: Any) -> None:
+        """Take note that a vertex is about to get another gradient."""
+
     def note_brought(self, source: Any, made: Any, address: int) -> None:
         """Take note that a device has the host's memory: a copy of an address's."""
 

@@ -89,6 +89,8 @@ class Tape(recorders.Recorder):
         # What of it contains addresses: words, and in which of them which buffer, from
         # which of its bytes on.
         self.tables: dict[Held, tuple[Any, list[tuple[int, Held, int]]]] = {}
+        #: Gradients that vertices had before they got another one; by serial numbers.
+        self.gradients: dict[int, Any] = {}
         #: On which device the jobs run (None: the host), and whether all do.
         self.device = where
         self.is_mixed = False
@@ -145,6 +147,10 @@ class Tape(recorders.Recorder):
             if held is not None:
                 places.append((k, held, word - held.buffer.address))
         self.tables[table] = words, places
+
+    def note_gradient(self, vertex: Any) -> None:
+        """Note the gradient that a vertex has had."""
+        self.gradients.setdefault(vertex.serial, vertex.grad)
 
     def note_brought(self, source: Buffer, made: Buffer, address: int) -> None:
         """Note that a device has got what the host had: an input lies there then."""

@@ -16,7 +16,7 @@ from weakref import ReferenceType, ref
 
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
-from lumijit.runtime import contexts
+from lumijit.runtime import contexts, recorders
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import Variable
 from lumijit.runtime.dtypes import DType
@@ -119,6 +119,8 @@ class Vertex:
     def give(self, gradient: Any) -> None:
         """Give another gradient, or None."""
         self.will_change()
+        if recorders.listening:
+            recorders.present().note_gradient(self)
         self.grad = gradient
 
     @property

@@ -143,7 +143,7 @@ class _Recorder:
             self.tape = Tape(memory, self._refuse_reading, self._entry, where)
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
-                draws, gradients = Draws(self.places), _gradients()
+                draws, start = Draws(self.places), vertices.next_serial()
                 host = self._host_tokens()
                 with draws:
                     self.result = self.call.run(values)
@@ -169,7 +169,7 @@ class _Recorder:
                     "assign a new array instead, or change it after the call.",
                 )
             self._check_foreign()
-            self._check_gradients(gradients)
+            self._check_gradients(start)
             return None if self.problem else self._description(puts)
 
     def _host_tokens(self) -> list[Any]:
@@ -197,11 +197,17 @@ class _Recorder:
                 "pass it as an argument, or refer to it by a variable.",
             )
 
-    def _check_gradients(self, before: dict[int, Any]) -> None:
-        """Refuse gradients that arrive where a replay wouldn't leave them."""
+    def _check_gradients(self, start: int) -> None:
+        """Refuse gradients that arrive where a replay wouldn't leave them.
+
+        Variables from before the call have serial numbers below `start`.
+        """
         known = {n.vertex.serial for n in self.first if n.vertex is not None}
-        for serial, grad in _gradients().items():
-            if serial in before and grad is not before[serial] and serial not in known:
+        for serial, before in self.tape.gradients.items():
+            entry = vertices.variables.get(serial)
+            vertex = entry() if entry is not None and serial < start else None
+            has_changed = vertex is not None and vertex.grad is not before
+            if has_changed and serial not in known:
                 self.refuse(
                     "a gradient arrives at a variable that is neither among its "
                     "arguments nor held by anything that its code mentions",
@@ -413,9 +419,3 @@ class _Recorder:
             if not isinstance(place.owner, NAMED):
                 found.setdefault(id(place.owner), Owner(k))
         return found
-
-
-def _gradients() -> dict[int, Any]:
-    """Return the gradients that have arrived at variables, by serial numbers."""
-    found = {serial: entry() for serial, entry in vertices.variables.copy().items()}
-    return {k: vertex.grad for k, vertex in found.items() if vertex is not None}

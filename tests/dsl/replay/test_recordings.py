@@ -395,6 +395,35 @@ def test_random_numbers_of_other_threads_are_theirs(is_own: bool) -> None:
         thread.join()
 
 
+def test_gradients_that_other_threads_give_are_theirs() -> None:
+    is_done = threading.Event()
+
+    def fit() -> None:
+        x = array(1, 2)
+        dr.enable_grad(x)
+        while not is_done.is_set():
+            dr.backward(x * x)
+
+    @dr.kernel
+    def f(x: Float) -> Any:
+        time.sleep(0.02)
+        y = x * 2
+        dr.backward(y)
+        return y
+
+    thread = threading.Thread(target=fit)
+    thread.start()
+    try:
+        for size in range(1, 11):
+            x = dr.ones(Float, size)
+            dr.enable_grad(x)
+            assert list(f(x)) == [2] * size
+            assert list(x.grad) == [2] * size
+    finally:
+        is_done.set()
+        thread.join()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 def test_a_child_of_a_fork_can_replay() -> None:
     @dr.kernel
