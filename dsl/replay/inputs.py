@@ -18,7 +18,7 @@ from lumijit.compiler.ir import placement, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
-from lumijit.control.bytecode import is_users, keys_of
+from lumijit.control.bytecode import PLAIN, is_users, keys_of
 from lumijit.control.locations import (
     Components,
     Entries,
@@ -107,15 +107,21 @@ _SETTLED: Final = 4
 
 
 class _Sorts(dict[type[Any], int]):
-    """What leaves of each type are: asked for each argument."""
+    """What leaves of each type are: asked for each argument.
+
+    Classes of a program are found anew: one that has a decorated method has all that
+    this one has recorded, which would live as long as what refers to the class.
+    """
 
     def __missing__(self, kind: type[Any]) -> int:
         if issubclass(kind, FlatArray):
             found = _INSTANCES if issubclass(kind, InstanceArray) else _ARRAY
         elif kind in NUMBERS:
             found = _NUMBER
+        elif kind in PLAIN:
+            found = _SETTLED
         else:
-            found = _SETTLED if is_settled(kind) else _OBJECT
+            return _SETTLED if is_settled(kind) else _OBJECT
         self[kind] = found
         return found
 

@@ -105,3 +105,24 @@ def test_what_is_known_of_objects_stays_while_they_live() -> None:
     del scenes
     Scene(7).drawn(Float(1))
     assert len(Scene.drawn._surroundings) == looks - 4
+
+
+def test_classes_and_what_their_methods_recorded_are_not_kept_alive() -> None:
+    def made() -> list[weakref.ref[Any]]:
+        class Film:
+            def __init__(self) -> None:
+                self.sums = Float(0, 0) + 0
+
+            @dr.kernel
+            def add(self, x: Float) -> Float:
+                self.sums = self.sums + x
+                return self.sums
+
+        film = Film()
+        for k in range(3):
+            film.add(Float(k, k + 1))
+        return [weakref.ref(film), weakref.ref(Film)]
+
+    found = made() + made()
+    gc.collect()
+    assert [r() for r in found] == [None] * 4
