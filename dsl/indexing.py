@@ -19,7 +19,9 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
+from lumijit.compiler.launch.evaluate import opaque
 from lumijit.compiler.record import memory
+from lumijit.compiler.record.writes import put
 from lumijit.masked_entries import MaskedEntries, unmasked
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32
@@ -259,10 +261,13 @@ def write_flat(array: Array, key: Any, value: Any) -> None:
         return
     if _is_integer(key):
         position = position_of(key, len(array), f"{type(array).__name__}[…]")
+        value = assigned(array, value)
+        if is_put(array, position, value._node):
+            return
         index = trace.literal(UINT32, position)
     else:
         index = index_node(array, key)
-    value = assigned(array, value)
+        value = assigned(array, value)
     count = value._node.size
     if count not in (1, index.size):
         raise _wrong_count(array, index.size, count)
@@ -275,6 +280,18 @@ def write_flat(array: Array, key: Any, value: Any) -> None:
     if is_apart and is_update(array, value) and is_updated(array, value, index, mask):
         return
     memory.update(array, value._node, index, mask)
+
+
+def is_put(array: Array, position: int, value: Node) -> bool:
+    """Write an entry at once, if it is a number and nobody else can tell."""
+    spec = array._spec
+    is_number = value.op is LITERAL and value.size == 1 and spec.kind.holds is None
+    if not is_number or not trace.is_unconditional():
+        return False
+    is_literal = array._node.op is LITERAL and array._node.vertex is None
+    if is_literal and spec.backend.device is None:
+        array._rehouse(opaque(array._node))
+    return put(array, position, value.attr)
 
 
 def _wrong_count(array: Array, expected: int, got: int) -> SizeError:

@@ -97,6 +97,14 @@ class DType:
             return struct.unpack("e", ctypes.string_at(address, 2))[0]
         return kind.from_address(address).value
 
+    def write(self, address: int, value: Any) -> None:
+        """Put a Python number, as `wrap` returns it, to an address."""
+        kind = self._c_type
+        if kind is None:
+            ctypes.memmove(address, struct.pack("e", value), 2)
+        else:
+            kind.from_address(address).value = value
+
     def wrap(self, value: Any) -> Any:
         """Return `value` as the Python number that this type stores.
 

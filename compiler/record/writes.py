@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder, reduction
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
+    EVALUATED,
     LITERAL,
     OUTER,
     SCATTER,
@@ -20,10 +22,15 @@ from lumijit.compiler.ir.ops.structural import (
     WRITTEN,
 )
 from lumijit.compiler.launch import evaluate
+from lumijit.runtime import contexts, recorders, workers
 from lumijit.runtime.config import flags
 from lumijit.runtime.contexts import on_error, settle
 from lumijit.runtime.dtypes import UINT32, VOID
 from lumijit.runtime.errors import SizeError
+
+
+# So many writes of entries of an array wait to be computed together.
+_SEVERAL = 8
 
 
 class Writes:
@@ -192,6 +199,48 @@ def claim(holder: Holder) -> None:
         if _references(holder) > _UNSHARED + kept:
             node = holder._node
             holder._rehouse(trace.copied(node))
+
+
+def put(holder: Holder, position: int, value: Any) -> bool:
+    """Write a number to an entry in memory at once, if nobody can tell.
+
+    That takes a fraction of a launch's time. Who refers to the contents as they are,
+    as what is traced but not computed yet does, has a reference to the node. While
+    jobs run, some writes are traced, so that nobody waits.
+
+    Returns:
+        Whether it is written; else, it has to be traced.
+    """
+    state = trace.state
+    if state.watched is not None or contexts.is_apart() or not trace.is_unconditional():
+        return False
+    if _has_several(holder._node):
+        evaluate.evaluate((holder._node,))
+        workers.sync()
+    node = holder._node
+    if node.op is not EVALUATED or node.vertex is not None or recorders.is_heard():
+        return False
+    buffer, dtype, size = node.buffer, node.type, node.size
+    is_own = buffer.device is None and not buffer.is_foreign
+    if not is_own or id(buffer) in vertices.exposed or not workers.is_idle():
+        return False
+    del node
+    if _references(holder) > _UNSHARED:
+        return False
+    buffer.check_intact()
+    dtype.write(buffer.address + position * dtype.size_bytes, value)
+    # What was computed of the entries of before is known by the node.
+    holder._advance(trace.from_buffer(dtype, buffer, size))
+    return True
+
+
+def _has_several(node: Node) -> bool:
+    """Tell whether so many writes of an entry wait that there will be more."""
+    count = 0
+    while node.op is WRITTEN and node.deps[0].op is SCATTER and node.deps[0].size == 1:
+        node = node.deps[0].deps[0]
+        count += 1
+    return count >= _SEVERAL
 
 
 def _times_held(node: Node) -> int:

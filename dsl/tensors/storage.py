@@ -260,6 +260,8 @@ class TensorArray(ArrayBase):
         one value for all is written in it.
         """
         flat, cls = self._flat, index_class(self._flat._spec)
+        if where.size == 1 and indexing.is_put(flat, where.start, value._node):
+            return
         same = where.forwards()
         index = (same if len(value) == 1 else where).positions(cls)._node
         everywhere = trace.make_true(1)
