@@ -16,4 +16,4 @@ cpdef bint evaluate_all(object nodes) except -1
 cpdef object _run(list wanted)
 
 @cython.locals(node=Node)
-cdef object _grouped(list wanted, list versions)
+cdef object _grouped(list wanted, dict versions)

@@ -26,7 +26,7 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.ir.trace import from_buffer
 from lumijit.compiler.launch import delivery, native_folding, transfer
 from lumijit.compiler.launch.delivery import waiting
-from lumijit.compiler.launch.launching import memory_for, run, settle
+from lumijit.compiler.launch.launching import Versions, memory_for, run, settle
 from lumijit.compiler.plan import partition
 from lumijit.compiler.plan.ahead import ahead, superfluous_copies
 from lumijit.compiler.plan.describe import TOO_LONG, Launch, describe, described
@@ -195,7 +195,7 @@ def _run_by_device(wanted: list[Node]) -> None:
 
 def _run(wanted: list[Node]) -> None:
     """Run what one kernel for each size computes, or as many as it takes."""
-    versions: list[Node] = []
+    versions: Versions = {}
     if len(wanted) == 1 and wanted[0].op is not WRITTEN:
         groups: Collection[tuple[list[Node], list[Node]]] = ((wanted, []),)
     else:
@@ -227,7 +227,7 @@ def _spare_copies(wanted: list[Node]) -> None:
 
 
 def _grouped(
-    wanted: list[Node], versions: list[Node]
+    wanted: list[Node], versions: Versions
 ) -> Collection[tuple[list[Node], list[Node]]]:
     """Return outputs and effects by their size; note the versions to be made."""
     groups: dict[int, tuple[list[Node], list[Node]]] = {}
@@ -235,7 +235,7 @@ def _grouped(
         if node.op is not WRITTEN:
             groups.setdefault(node.size, ([], []))[0].append(node)
             continue
-        versions.append(node)
+        versions.setdefault(id(node.deps[0]), []).append(node)
         node = node.deps[0]
         effects = groups.setdefault(node.size, ([], []))[1]
         if node.op not in REGIONS or node not in effects:
@@ -258,16 +258,19 @@ def _run_cut(outputs: list[Node]) -> None:
 def _run_planned(wanted: list[Node]) -> None:
     """Run what takes several kernels, one after the other."""
     found = plan(wanted)
+    versions: Versions = {}
+    for node in found.written:
+        versions.setdefault(id(node.deps[0]), []).append(node)
     for level in phases(found):
         stores = sum(len(group.outputs) for group in level)
         if found.weight + partition.STORE_COST * stores > partition.MAX_OPERATIONS:
             for group in level:
                 for piece in partition.pieces(group):
-                    _run_groups([piece], found)
-        _run_groups(level, found)
+                    _run_groups([piece], found, versions)
+        _run_groups(level, found, versions)
 
 
-def _run_groups(groups: list[Group], found: Plan) -> None:
+def _run_groups(groups: list[Group], found: Plan, versions: Versions) -> None:
     """Run kernels of a plan that don't need each other."""
     described = []
     undefined = []
@@ -276,7 +279,7 @@ def _run_groups(groups: list[Group], found: Plan) -> None:
         undefined += [n for n in group.outputs if n.op is UNDEFINED]
         if outputs or group.effects:
             described.append(_described(group.size, outputs, group.effects, found))
-    run(described, found.written)
+    run(described, versions)
     for node in undefined:
         settle(node, memory_for(node))
 

@@ -10,7 +10,7 @@ from lumijit.compiler.launch cimport kernels
 
 
 @cython.locals(launch=Launch)
-cpdef run(object launches, object versions=*)
+cpdef run(object launches, dict versions=*)
 
 @cython.locals(
     node=Node, values=list, results=list, built=Built, buffer=buffers.Buffer
@@ -29,8 +29,8 @@ cdef _queue(Launch launch, object barrier)
 @cython.locals(launch=Launch, node=Node, k=Py_ssize_t)
 cdef _settle(object launches)
 
-@cython.locals(executed=set, found=list, bound=list, node=Node, effect=Node)
-cdef list _written_versions(Launch launch, object versions)
+@cython.locals(found=list, bound=list, node=Node, effect=Node)
+cdef list _written_versions(Launch launch, dict versions)
 
 @cython.locals(node=Node, effect=Node)
 cdef _settle_effects(Launch launch)

@@ -30,17 +30,21 @@ from lumijit.runtime import buffers, device, history, log, workers
 from lumijit.runtime.config import flags
 from lumijit.runtime.device import away
 
+#: Versions of arrays, by the ids of the effects that make them.
+Versions = dict[int, list[Node]]
+_NONE: Versions = {}
 # A kernel of this cost takes 10 to 20 µs: as long as handing it over and waiting.
 INLINE_COST = 400_000
 _INFO = log.LogLevel.Info
 
 
-def run(launches: Sequence[Launch], versions: Sequence[Node] = ()) -> None:
+def run(launches: Sequence[Launch], versions: Versions = _NONE) -> None:
     """Run kernels that don't need each other, and keep what they compute.
 
     Args:
         launches: what to run.
-        versions: what arrays are after the writes, if there are any.
+        versions: what arrays are after the writes, by the ids of effects, if there
+            are any.
     """
     # What may fail comes first: writes that have been queued can't be undone.
     for launch in launches:
@@ -195,15 +199,12 @@ def _settle(launches: Sequence[Launch]) -> None:
 
 
 def _written_versions(
-    launch: Launch, versions: Sequence[Node]
+    launch: Launch, versions: Versions
 ) -> list[tuple[Node, buffers.Buffer]]:
     """Return what arrays are after the writes, with the memory of each."""
-    executed = {id(effect) for effect in launch.effects}
     found = []
-    for node in versions:
-        if node.op is WRITTEN and id(node.deps[0]) in executed:
-            found.append(node)
     for effect in launch.effects:
+        found += [n for n in versions.get(id(effect), ()) if n.op is WRITTEN]
         if effect.op in REGIONS:
             found += [n for n in users(effect) if n.op is WRITTEN]
     bound = []
