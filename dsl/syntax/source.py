@@ -6,12 +6,18 @@ business of `names` and `control_tree`.
 
 from __future__ import annotations
 
+import __future__
+
+import dis
 import inspect
 import itertools
 import linecache
+import os
+import time
 import tokenize
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import gast
@@ -19,6 +25,10 @@ import gast
 from lumijit.syntax.places import SourcePlace, syntax_error
 
 _WRAPPER = "if 1:\n"
+# Files that are older can't have been edited since they were imported.
+_STARTED = time.time()
+_FUTURE = sum(getattr(__future__, n).compiler_flag for n in __future__.all_feature_names)
+_OPERATORS = ("BINARY", "INPLACE", "COMPARE", "UNARY", "CONTAINS", "IS_OP")
 
 
 @dataclass(frozen=True)
@@ -99,13 +109,58 @@ def _parse(function: FunctionType, text: str, first_line: int, refuse: Any) -> S
     body = module.body[0].body if indented else module.body
     tree = body[0]
     kinds = (gast.FunctionDef, gast.AsyncFunctionDef)
-    if not isinstance(tree, kinds) or tree.name != code.co_name:
+    is_other = not isinstance(tree, kinds) or tree.name != code.co_name
+    if is_other or _is_edited(code, text):
         raise refuse(
             "the source text found is not that of this function",
             "reload the module: the file may have changed since it was imported.",
         )
     _shift_lines(tree, first_line - 1 - wrapper.count("\n"))
     return Source(code.co_filename, function.__qualname__, tree)
+
+
+def _is_edited(code: CodeType, text: str) -> bool:
+    """Tell whether the text in a file has become another one than code was made of."""
+    try:
+        if os.stat(code.co_filename).st_mtime < _STARTED:
+            return False
+    except OSError:
+        return False
+    # (Classes have the numbers of their lines among their constants.)
+    lines = code.co_firstlineno - 1
+    if text[:1].isspace():
+        lines -= 1
+        text = f"def _({', '.join(code.co_freevars)}):\n{text}"
+    text = "\n" * lines + text
+    flags = code.co_flags & _FUTURE
+    try:
+        module = compile(text, code.co_filename, "exec", flags, dont_inherit=True)
+    except SyntaxError:
+        return False
+    found = [c for c in _codes_in(module) if c.co_name == code.co_name]
+    return bool(found) and list(_contents(found[0])) != list(_contents(code))
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code in code, outer before inner."""
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield value
+            yield from _codes_in(value)
+
+
+def _contents(code: CodeType) -> Iterator[Any]:
+    """Yield the constants and operators of code, which don't depend on what is around.
+
+    (Names do: those of a function around are other variables, private ones change.)
+    """
+    every = (i for c in (code, *_codes_in(code)) for i in dis.get_instructions(c))
+    for instruction in every:
+        name, text = instruction.opname, instruction.argrepr
+        is_constant = "CONST" in name or "SMALL_INT" in name
+        is_named = isinstance(instruction.argval, CodeType) or "<locals>" in text
+        if (is_constant and not is_named) or name.startswith(_OPERATORS):
+            yield name, text
 
 
 def _shift_lines(tree: Any, offset: int) -> None:
