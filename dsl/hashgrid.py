@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from lumijit import initialize
@@ -125,6 +126,10 @@ class HashEncoding:
                 self._name, f"{name} is {value} (expected {least} or more)", "raise it."
             )
         return value
+
+    def _settings(self) -> Iterable[Any]:
+        # (Where levels begin follows from the rest.)
+        return [v for k, v in vars(self).items() if k not in ("data", "_offsets")]
 
     def _rebuilt(self, items: list[Any]) -> HashEncoding:
         made = object.__new__(type(self))

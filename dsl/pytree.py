@@ -137,7 +137,10 @@ class _Dataclasses(_Structs):
 
 
 class _Tensors(_Structs):
-    """Structs that say themselves how they are put together, as tensors do."""
+    """Structs that say themselves how they are put together, as tensors do.
+
+    Their `_settings` are what they have besides items: numbers, texts and the like.
+    """
 
     def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
         del keys

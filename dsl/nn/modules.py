@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any, ClassVar
 
 from lumijit.base import ArrayBase
@@ -85,6 +85,13 @@ class Module(MutableMapping[str, Any]):
                 "pass a tensor type of floats, such as lumijit.llvm.ad.TensorXf.",
             )
         return self._alloc(dtype, size, rng or _default_rng())[0]
+
+    def _settings(self) -> Iterable[Any]:
+        """Yield what tells the module from others besides its parameters."""
+        for name, value in vars(self).items():
+            if name not in self.DRJIT_STRUCT:
+                yield name
+                yield from value if isinstance(value, (tuple, list)) else (value,)
 
     def _rebuilt(self, items: list[Any]) -> Module:
         made: Module = object.__new__(type(self))

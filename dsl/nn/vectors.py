@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from lumijit.base import ArrayBase, Composed
@@ -78,6 +78,9 @@ class CoopVec(Composed):
         made = object.__new__(cls)
         made._parts, made._type = parts, type(parts[0])
         return made
+
+    def _settings(self) -> Iterable[Any]:
+        return (self._type,)
 
     def _rebuilt(self, items: list[Any]) -> Any:
         return CoopVec(*items[0])

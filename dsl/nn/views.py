@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -49,6 +50,9 @@ class MatrixView:
         self.buffer = buffer
         self._matrix = matrix
         self.layout = layout
+
+    def _settings(self) -> Iterable[Any]:
+        return (*self._matrix, self.layout)
 
     def _rebuilt(self, items: list[Any]) -> MatrixView:
         return MatrixView(items[0], self._matrix, self.layout)

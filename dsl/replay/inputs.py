@@ -82,7 +82,11 @@ class Arguments:
                 m if m is None or isinstance(m, pytree.Kind) else tuple(m)
                 for m in parts.outline
             ]
-            key += [c.shape for c in self.containers if hasattr(c, "_rebuilt")]
+            for container in self.containers:
+                if hasattr(container, "_rebuilt"):
+                    found = container._settings()
+                    tokens = [v if type(v) is int else value_token(v) for v in found]
+                    key.append(tuple(tokens))
             # (The outline has keys in one order, of which there may be others.)
             key += [tuple(c) for c in self.containers if type(c) is dict]
         #: What arguments that look alike have in common.

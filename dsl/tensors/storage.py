@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,6 +88,10 @@ class TensorArray(ArrayBase):
             tensor._flat = select(everywhere, flat, flat)
         tensor._shape = shape
         return tensor
+
+    def _settings(self) -> Iterable[Any]:
+        """Yield what tells the tensor from others besides its entries."""
+        return self._shape
 
     def _rebuilt(self, items: list[Any]) -> Any:
         """Return a tensor of this shape for other entries, as PyTrees ask for."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lumijit as dr
-from lumijit.llvm.ad import Float
+from lumijit.llvm.ad import Array2f, Float, TensorXf
 from tests.dsl.replay.support import assert_equal
 
 
@@ -126,3 +126,53 @@ def test_classes_and_what_their_methods_recorded_are_not_kept_alive() -> None:
     found = made() + made()
     gc.collect()
     assert [r() for r in found] == [None] * 4
+
+
+def test_networks_are_told_by_their_settings() -> None:
+    nn = dr.nn
+    x = Float(-1, 2)
+
+    @dr.kernel
+    def f(net: Any, x: Float) -> list[Float]:
+        return [Float(v) for v in net(nn.CoopVec(x, x + 1))]
+
+    def made(slope: float, octaves: int) -> Any:
+        layers = nn.TriEncode(octaves), nn.Linear(-1, 2), nn.LeakyReLU(slope)
+        return nn.pack(nn.Sequential(*layers).alloc(TensorXf, 2), layout="training")
+
+    nets = [made(0.5, 2), made(0.25, 2), made(0.5, 1), made(0.5, 2)]
+    for net in nets * 2:
+        for found, expected in zip(f(net, x), f.__wrapped__(net, x), strict=True):
+            assert_equal(found, expected)
+    assert f.n_recordings == 2
+
+
+def test_vectors_views_and_grids_as_arguments() -> None:
+    nn = dr.nn
+    x = Float(0.1, 0.2)
+
+    @dr.kernel
+    def multiplied(matrix: Any, v: Any) -> list[Float]:
+        return [Float(v) for v in nn.matvec(matrix, v)]
+
+    for columns in (2, 3, 2):
+        entries = dr.arange(TensorXf, 6).array if columns == 3 else Float(1, 2, 3, 4)
+        view = nn.view(TensorXf(entries, (2, columns)))
+        first, second = multiplied(view, nn.CoopVec(*[x] * columns))
+        rows = entries.numpy().reshape(2, columns).sum(1)
+        assert dr.allclose(first, x * float(rows[0]))
+        assert dr.allclose(second, x * float(rows[1]))
+    assert multiplied.n_recordings == 2
+
+    @dr.kernel
+    def looked_up(grid: Any, x: Float) -> list[Float]:
+        return [Float(v) for v in grid(Array2f(x, 0.5))]
+
+    for resolution in (4, 5, 4):
+        grid = dr.hashgrid.HashGridEncoding(
+            Float, 2, n_levels=2, base_resolution=resolution
+        )
+        expected = looked_up.__wrapped__(grid, x)
+        for k in range(2):
+            assert dr.allclose(looked_up(grid, x)[k], expected[k])
+    assert looked_up.n_recordings == 2
