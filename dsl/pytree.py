@@ -293,7 +293,7 @@ def matched(value: Any, *others: Any) -> Iterable[tuple[Any, ...]]:
         elif kind.keys(other) != keys:
             problem = f"keys {list(keys)} against {list(kind.keys(other))}"
         else:
-            if hasattr(value, "_check_like"):
+            if hasattr(kind.cls, "_check_like"):
                 value._check_like(other)
             columns.append(kind.parts(other, keys))
             continue

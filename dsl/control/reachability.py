@@ -9,7 +9,7 @@ modules are up to `modules`, what becomes of the places to `captured_state`.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import (
@@ -371,7 +371,8 @@ def _look_at_entries(
         reach._visit(tuple(value), parent, label)
     if type(value) is not dict:
         reach.add_object(value, parent, label)
-        reach._visit(getattr(value, "default_factory", None), None, label)
+        if isinstance(value, defaultdict):
+            reach._visit(value.default_factory, None, label)
 
 
 def _look_at_members(

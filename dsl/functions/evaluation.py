@@ -47,9 +47,9 @@ def _holders(value: Any) -> list[Any]:
     for leaf in Parts((value,)).leaves:
         if isinstance(leaf, FlatArray):
             found.append(leaf)
-        else:
+        elif hasattr(type(leaf), "_holders"):
             # A local buffer (`control.local_memory`), which isn't an array itself.
-            found += getattr(leaf, "_holders", ())
+            found += leaf._holders
     return found
 
 

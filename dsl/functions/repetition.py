@@ -238,8 +238,7 @@ def _copied(value: Any) -> Any:
     if isinstance(value, NestedArray):
         return wrap_nested(type(value), [_copied(v) for v in value])
     if not isinstance(value, FlatArray):
-        is_buffer = hasattr(value, "_copy") and not isinstance(value, type)
-        return value._copy() if is_buffer else value
+        return value._copy() if hasattr(type(value), "_copy") else value
     node = value._node
     if node.op is not LITERAL:
         node = trace.copied(node)

@@ -18,6 +18,7 @@ from typing import Any
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.instances import InstanceArray
@@ -187,7 +188,10 @@ def encode_tree(value: Any) -> Any:
         return None
     keys = list(value) if isinstance(value, dict) else kind.keys(value)
     children = [encode_tree(child) for child in kind.parts(value, keys)]
-    shape = value.shape if hasattr(value, "_rebuilt") else None
+    is_tensor = hasattr(kind.cls, "_rebuilt")
+    if is_tensor and not issubclass(kind.cls, ArrayBase):
+        raise UnknownValueError(f"a result of type {kind.cls.__name__!r}")
+    shape = value.shape if is_tensor else None
     return ["tree", encode(kind.cls), encode(tuple(keys)), encode(shape), children]
 
 

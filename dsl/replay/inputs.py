@@ -83,7 +83,7 @@ class Arguments:
                 for m in parts.outline
             ]
             for container in self.containers:
-                if hasattr(container, "_rebuilt"):
+                if hasattr(type(container), "_rebuilt"):
                     found = container._settings()
                     tokens = [v if type(v) is int else value_token(v) for v in found]
                     key.append(tuple(tokens))

@@ -393,7 +393,7 @@ def _entries(cls: Any, value: Any) -> tuple[Any, Shape]:
     if isinstance(value, ArrayBase):
         entries = flat(ravel(value.array, "C"))
         return entries, value.array.shape
-    if hasattr(value, "_as_tensor"):
+    if hasattr(type(value), "_as_tensor"):
         entries, shape = value._as_tensor()
         return flat(entries), shape
     if isinstance(value, (*initialize.SEQUENCES, Iterator)):

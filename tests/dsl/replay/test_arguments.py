@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lumijit as dr
-from lumijit.llvm.ad import Array2f, Float, TensorXf
+from lumijit.llvm.ad import Array2f, Float, TensorXf, UInt
 from tests.dsl.replay.support import assert_equal
 
 
@@ -176,3 +176,44 @@ def test_vectors_views_and_grids_as_arguments() -> None:
         for k in range(2):
             assert dr.allclose(looked_up(grid, x)[k], expected[k])
     assert looked_up.n_recordings == 2
+
+
+class Attributes(dict):  # type: ignore[type-arg]
+    """A dictionary whose entries are attributes, too; it raises KeyError for others."""
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__  # type: ignore[assignment]
+
+
+class Vague:
+    """It has any attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Vague()
+
+    def __call__(self, *args: Any) -> Any:
+        return Vague()
+
+
+def test_objects_with_attributes_of_their_own_making() -> None:
+    config: Any = Attributes(factor=2.0, w=Float(1, 2), any=Vague())
+
+    @dr.kernel
+    def f(config: Any, x: Float) -> Float:
+        return x * config.factor + config.w
+
+    @dr.syntax
+    def looped(config: Any, n: UInt) -> Float:
+        i = UInt(0)
+        while i < n:
+            config.w = config.w + config.factor
+            i += 1
+        return config.w
+
+    for factor in (2.0, 3.0):
+        config.factor = factor
+        assert_equal(f(config, Float(1, 2)), Float(1 + factor, 2 + 2 * factor))
+    assert_equal(looped(config, UInt(0, 2)), Float(1, 8))
+    copied = dr.copy(config)
+    dr.eval(copied, config)
+    assert type(copied) is Attributes and copied.any is config.any
