@@ -13,7 +13,7 @@ import importlib
 import sys
 import types
 from collections.abc import Callable
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from lumijit import pytree
@@ -73,6 +73,10 @@ def encode(value: Any) -> Any:
         return ["module", value.__name__]
     if isinstance(value, type) and issubclass(value, InstanceArray):
         raise UnknownValueError("arrays of instances")
+    if isinstance(value, property) and value.fget is not None:
+        return _encode_member(value, value.fget)
+    if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, type):
+        return ["member", encode(value.__self__), value.__name__]
     # (Functions of compiled modules have a type of their own.)
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return _encode_named(value)
@@ -100,6 +104,23 @@ def _encode_named(value: Any) -> Any:
             return ["function", module, known, depth, digest(value.__code__)]
         return ["named", module, known, depth]
     raise UnknownValueError(f"{name!r}, which can't be imported from {module!r}")
+
+
+def _encode_member(value: Any, function: Any) -> Any:
+    """Name what a class has under the name of a function: a property, by its getter."""
+    owner, _, name = function.__qualname__.rpartition(".")
+    with contextlib.suppress(ImportError, AttributeError, ValueError):
+        (cls, *_) = _decorated(function.__module__, owner)
+        if vars(cls).get(name) is value:
+            return ["member", encode(cls), name]
+    raise UnknownValueError(f"an object of type {type(value).__name__!r}")
+
+
+def _member(cls: Any, name: str) -> Any:
+    try:
+        return getattr(decode(cls), name)
+    except AttributeError:
+        raise ChangedCodeError(f"there is no {name!r} any more") from None
 
 
 def decode(data: Any) -> Any:
@@ -138,6 +159,7 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "enum": lambda cls, name: decode(cls)[name],
     "module": importlib.import_module,
     "named": _named,
+    "member": _member,
     "function": _named,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import subprocess
 import sys
@@ -63,6 +64,36 @@ def test_loaded_recordings_serve_calls_like_those_recorded(tmp_path: Path) -> No
     assert_equal(scaled(array(3, 4, 5), 5.0), [15, 20, 25])
     assert scaled.n_recordings == 1
     assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+class Mode(enum.Enum):
+    ADD, MULTIPLY = 1, 2
+
+
+class Film:
+    def __init__(self) -> None:
+        self.sums, self._gain = Float(1, 2), 2.0
+
+    @property
+    def gain(self) -> float:
+        return self._gain * saved_programs.RATE
+
+    @dr.kernel
+    def add(self, x: Float, mode: Mode) -> Any:
+        self.sums = self.sums + x if mode is Mode.ADD else self.sums * x
+        return self.sums * self.gain
+
+
+def test_properties_and_enums(tmp_path: Path) -> None:
+    x = array(3, 4)
+    first, film = Film(), Film()
+    expected = [first.add(x, mode).numpy() for mode in Mode]
+    Film.add.save(tmp_path / "film")
+    Film.add.clear()
+    Film.add.load(tmp_path / "film")
+    for mode, wanted in zip(Mode, expected, strict=True):
+        assert_equal(film.add(x, mode), wanted)
+    assert Film.add.n_recordings == 0
 
 
 def damaged(data: bytes) -> bytes:
