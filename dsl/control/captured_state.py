@@ -26,7 +26,7 @@ from lumijit.compiler.launch.evaluate import data
 from lumijit.control import refusals
 from lumijit.control.adoption import assignable
 from lumijit.control.blame import assignment, methods_of
-from lumijit.control.buffers import Buffer, is_buffer
+from lumijit.control.buffers import COPIED, Buffer, is_buffer
 from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
@@ -97,7 +97,7 @@ class Outside:
             type(leaf) in PLAIN or isinstance(leaf, FlatArray) for leaf in parts.leaves
         ):
             for name, kind, value in parts.nodes():
-                if is_buffer(value):
+                if isinstance(value, COPIED) and is_buffer(value):
                     self.reach.seen.add(id(value))  # The construct compares it.
                 elif kind is None and not isinstance(value, FlatArray):
                     self.reach.follow(value, name)
