@@ -35,7 +35,7 @@ SPLIT = PREFIX + "split"
 class NativeWriter:
     """Writes the plain form of one function."""
 
-    def __init__(self, regions: RegionWriter, refuse: str = "") -> None:
+    def __init__(self, regions: RegionWriter, refuse: str) -> None:
         """Go over to `regions` for arrays; with `refuse`, refuse them instead."""
         self.regions = regions
         self.definitions = regions.definitions

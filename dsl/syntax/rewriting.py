@@ -40,14 +40,13 @@ from lumijit.syntax.control_tree import Statement, TreeBuilder
 from lumijit.syntax.counters import rebind
 from lumijit.syntax.definitions import Definitions
 from lumijit.syntax.entry_points import Runtime
-from lumijit.syntax.function_object import bound
 from lumijit.syntax.hint_reader import HintReader
 from lumijit.syntax.invented import PREFIX, RESULT
 from lumijit.syntax.jumps import JumpRemover
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, Liveness
 from lumijit.syntax.meanings import Meanings, Path
 from lumijit.syntax.names import NameScope, own_parts, scope_of
-from lumijit.syntax.outline import compiled, outline
+from lumijit.syntax.outline import bound, compiled, outline
 from lumijit.syntax.plain_code import SPLIT, NativeWriter
 from lumijit.syntax.purity import Purity
 from lumijit.syntax.site import Site
