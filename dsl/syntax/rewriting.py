@@ -148,11 +148,12 @@ class _Rewriting:
         definitions = Definitions(
             self.source, scope, effects, assigned, purity, self.new_name, self.sites
         )
-        regions = RegionWriter(definitions)
+
+        def write_plain(nodes: list[Statement], reason: str) -> list[Any]:
+            return NativeWriter(regions, reason).block(nodes, set())
+
+        regions = RegionWriter(definitions, write_plain)
         native = NativeWriter(regions, _refused_function(tree))
-        regions.write_plain = lambda inner, reason: NativeWriter(regions, reason).block(
-            inner, set()
-        )
         body = native.function(nodes, set(scope.parameters))
         if native.tests_split:
             start = build.assign(SPLIT, build.constant(False))
