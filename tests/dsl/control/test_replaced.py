@@ -460,9 +460,11 @@ def test_views_of_kernels_memory_may_change(mode: str) -> None:
 def test_memory_that_is_not_compared(program: Any, mode: str) -> None:
     """What shows an array's memory, or is no view of numbers any more."""
     x = Float(1, 2, 3)
-    holder = Node(memoryview(x.numpy()), (ctypes.c_float * 3).from_buffer(x.numpy()))
+    shown: Any = x.numpy()
+    floats, names = ctypes.c_float * 3, ctypes.py_object * 2
+    holder: Any = Node(memoryview(shown), floats.from_buffer(shown))
     holder.gone = memoryview(bytearray(2))
-    holder.names = (ctypes.py_object * 2)("a", "b")
+    holder.names = names(ctypes.py_object("a"), ctypes.py_object("b"))
 
     def change(h: Any) -> None:
         h.value[0] = 9
