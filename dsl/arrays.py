@@ -17,6 +17,7 @@ from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.logic import EQ
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.launch import evaluate
@@ -27,7 +28,7 @@ from lumijit.instance_registry import opaque
 from lumijit.labels import label_of
 from lumijit.replay.numbers import Number
 from lumijit.runtime.device import DeviceId
-from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.runtime.dtypes import BOOL, UINT32, DType, from_numpy
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import TENSOR
 
@@ -307,8 +308,6 @@ def data_node(data: Any) -> Node:
 
 def dtype_of(data: Any) -> DType:
     """Return the scalar type of a NumPy array of a supported type."""
-    from lumijit.runtime.dtypes import from_numpy
-
     dtype = from_numpy(data.dtype)
     assert dtype is not None
     return dtype
@@ -327,8 +326,6 @@ def _sequence_node(cls: type[Any], values: Any) -> Node:
 
 def _stacked(cls: type[Any], nodes: list[Node]) -> Node:
     """Join nodes of one entry each by selecting on the position."""
-    from lumijit.compiler.ir.ops.logic import EQ
-
     for node in nodes:
         if node.size != 1:
             raise ArrayTypeError(

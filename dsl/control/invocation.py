@@ -16,8 +16,9 @@ from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.control.bytecode import Inert, is_state
 from lumijit.control.callees import Callee, parameters_of, refuse_arity
-from lumijit.control.captured_state import Change, Outside, call_error
+from lumijit.control.captured_state import Outside, call_error
 from lumijit.control.reachability import WHOLE, Span
+from lumijit.control.refusals import Change
 from lumijit.control.results import Results
 from lumijit.control.state import check_loose, is_array, loose
 from lumijit.pytree import Parts
