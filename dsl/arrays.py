@@ -295,15 +295,12 @@ def _host_node(cls: type[Any], data: Any) -> Node:
     return placement.placed(node, cls._spec.backend.device)
 
 
-def data_node(data: Any) -> Node:
-    """Return a node for a one-dimensional NumPy array; single entries fold.
-
-    Nobody but the caller writes to the array.
-    """
+def data_node(data: Any, is_copied: bool = False) -> Node:
+    """Return a node for a one-dimensional NumPy array; single entries fold."""
     if data.size == 1:
         dtype = dtype_of(data)
         return trace.literal(dtype, dtype.wrap(data[0].item()))
-    return evaluate.from_numpy(data)
+    return evaluate.from_numpy(data, is_copied)
 
 
 def dtype_of(data: Any) -> DType:
@@ -320,7 +317,7 @@ def _sequence_node(cls: type[Any], values: Any) -> Node:
         return _stacked(cls, [node_of(cls, v) for v in values])
     if len(values) == 0:
         return trace.literal(dtype, dtype.wrap(0), 0)
-    node = data_node(initialize.sequence(values, dtype, cls.__name__))
+    node = data_node(initialize.sequence(values, dtype, cls.__name__), is_copied=True)
     return placement.placed(node, cls._spec.backend.device)
 
 

@@ -335,8 +335,11 @@ def entry(node: Node, position: int) -> Any:
     return buffers.entry(node.buffer, node.type, position)
 
 
-def from_numpy(array: np.ndarray[Any, Any]) -> Node:
-    """Return a node for a one-dimensional NumPy array, without copying if safe."""
+def from_numpy(array: np.ndarray[Any, Any], is_copied: bool = False) -> Node:
+    """Return a node for a one-dimensional NumPy array, without copying if safe.
+
+    Of a copy, the memory is ours: arrays of it are written in place.
+    """
     dtype: DType | None = dtype_of(array.dtype)
     if dtype is None:
         raise ArrayTypeError(
@@ -345,4 +348,5 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Node:
             "convert the array first, for example with array.astype('float32').",
         )
     trace.check_size(array.size, "from_numpy")
-    return from_buffer(dtype, buffers.from_numpy(array), array.size)
+    found = buffers.filled(array) if is_copied else buffers.from_numpy(array)
+    return from_buffer(dtype, found, array.size)

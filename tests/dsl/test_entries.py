@@ -81,6 +81,17 @@ def test_what_was_traced_before_sees_the_entries_of_before() -> None:
 
 
 @pytest.mark.host("views of what a device has are copies")
+def test_tracked_arrays_made_of_lists_show_what_is_written_to_views() -> None:
+    for x in (ad.Float64([1, 2, 3]), ad.Float64(1, 2, 3), ad.Float64(1, 2, 3) + 0):
+        dr.enable_grad(x)
+        view = x.numpy()
+        y = x * x
+        view[:] = 10
+        assert list(x) == [10, 10, 10]
+        assert list(y) == [1, 4, 9]
+
+
+@pytest.mark.host("views of what a device has are copies")
 def test_views_share_what_is_written() -> None:
     x = ad.Float(1, 2, 3) + 0
     view = x.numpy()
