@@ -136,6 +136,7 @@ def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> 
     node.uses = None
     node.vertex = None
     node.range = None
+    node.walk = 0
     return node
 
 
@@ -210,6 +211,7 @@ def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
     node.attr = node.uses = node.vertex = node.range = None
     node.buffer = buffer
     node.scope = ROOT
+    node.walk = 0
     return node
 
 
@@ -313,6 +315,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     made.uses = None
     made.vertex = None
     made.range = None
+    made.walk = 0
     if _variables and not (a.vertex is b.vertex is None or vertices.note(made)):
         return made
     if host.uses is None:
@@ -353,6 +356,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
     made.uses = None
     made.vertex = None
     made.range = None
+    made.walk = 0
     if _variables and not (
         a.vertex is b.vertex is c.vertex is None or vertices.note(made)
     ):

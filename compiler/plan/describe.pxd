@@ -1,6 +1,6 @@
 cimport cython
 
-from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.nodes cimport Node, begin_walk
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.plan.program cimport Destination
 from lumijit.runtime cimport workers
@@ -32,8 +32,8 @@ cdef class Launch:
 
 
 @cython.locals(
-    output=Node, node=Node, op=Op, key=list, values=list, targets=list, numbers=dict,
-    written=dict, found=list,
+    output=Node, node=Node, root=Node, op=Op, key=list, values=list, targets=list,
+    written=dict, found=list, walk=Py_ssize_t,
     reached=list, count=Py_ssize_t, inside=Py_ssize_t, size=Py_ssize_t, buffer=Buffer, target=Destination,
 )
 cpdef Launch describe(

@@ -11,7 +11,7 @@ from sys import getrefcount, maxsize
 from typing import Any
 
 from lumijit.compiler.ir.local_types import is_local
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node, begin_walk
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CAST,
@@ -41,6 +41,7 @@ from lumijit.runtime import device, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL
+from lumijit.runtime.workers import ALL_SLOTS
 
 _AS_THEY_STAND = (CAST, BITCAST, COUNTER, UNDEFINED)
 # What an array of one entry is in a key.
@@ -105,7 +106,7 @@ class Launch:
         # Made only where somebody needs it, unless the program is what is described.
         self.program = program
         # How many threads may take part.
-        self.slots: int = workers.ALL_SLOTS
+        self.slots: int = ALL_SLOTS
         # What only those have that write.
         self.effects: Sequence[Node] = ()
         self.targets: Sequence[Destination] = ()
@@ -143,7 +144,8 @@ def describe(
     """Return what tells the kernel that computes nodes from all others.
 
     Nodes are told in the order in which they are first reached (`Program.bind`), later
-    uses by their number (below 0). What is told of a node settles what follows it.
+    uses by their number (from 2 on: 1 equals True). What is told of a node settles what
+    follows it; types of results follow from those of operands.
 
     Args:
         outputs: different nodes that have not been computed.
@@ -165,16 +167,16 @@ def describe(
     values: list[Any] = []
     targets: list[Destination] = []
     written: dict[Node, list[Destination]] = {}
-    numbers: dict[int, int] = {}
-    count = inside = 0
+    walk, count, inside = begin_walk(), 1, 0
     is_any_cancelled = workers.has_cancelled() or bool(away)
     reached = [*outputs, *effects]
     for node in reached:
-        if id(node) in numbers:
-            key.append(numbers[id(node)])
+        if node.walk == walk:
+            key.append(node.number)
             continue
-        numbers[id(node)] = count = count - 1
-        if inside - count - len(values) > most:
+        count += 1
+        node.walk, node.number = walk, count
+        if inside + count - 1 - len(values) > most:
             return TOO_LONG
         op = node.op
         attr = node.attr
@@ -192,7 +194,11 @@ def describe(
                 values.append(attr)
         elif node.scope is not ROOT:
             raise leaked_symbol(node)
-        elif op.lower is not None or op in _AS_THEY_STAND or _is_ready(node):
+        elif op.lower is not None:
+            key.append(op if attr is None else (op, attr))
+            reached += node.deps
+            continue
+        elif op in _AS_THEY_STAND or _is_ready(node):
             if attr is None:
                 key.append(op)
             elif op in REGIONS:
@@ -213,8 +219,10 @@ def describe(
         key.append(node.type)
     if targets:
         choose_reductions(targets, effects, size, expand_limit)
-        key += [(t.private_op, numbers.get(id(t.root))) for t in targets]
-    may_stream = 8 * size * len(numbers) >= STREAMING_FROM
+        for target in targets:
+            root = target.root
+            key.append((target.private_op, root.number if root.walk == walk else 0))
+    may_stream = 8 * size * (count - 1) >= STREAMING_FROM
     is_large = may_stream and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)
     if away:

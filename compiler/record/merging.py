@@ -285,7 +285,7 @@ class Closures:
         kept: list[placement.Address] = []
         for found in self.groups:
             for bits, table in rows.items():
-                for k, (uses, column) in enumerate(_columns(found, bits), bits == 32):
+                for k, (uses, column) in enumerate(_columns(found, bits), int(bits == 32)):
                     places: list[int] = []
                     entries: list[int] = []
                     for member, node in zip(found.members, column, strict=True):
@@ -348,7 +348,7 @@ class Closures:
             trace.guarded(None),
         ):
             for bits in self.tables:
-                for k, (uses, _) in enumerate(_columns(found, bits), bits == 32):
+                for k, (uses, _) in enumerate(_columns(found, bits), int(bits == 32)):
                     node = self._value(bits, k)
                     if not uses[0].is_address:
                         node = _restored(node, uses[0].node.type)

@@ -358,6 +358,14 @@ def is_state(value: Any) -> bool:
     return isinstance(value, (FlatArray, NestedArray)) or type(value) in PLAIN
 
 
+def are_states(values: Sequence[Any]) -> bool:
+    """Tell whether all of some values are such."""
+    for value in values:
+        if not is_state(value):
+            return False
+    return True
+
+
 def keys_of(containers: Sequence[Any]) -> list[Any]:
     """List the keys of dictionaries, but for plain values."""
     found = [c for c in containers if type(c) is dict]
