@@ -131,11 +131,8 @@ def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> 
     node.size = size
     node.deps = deps
     node.attr = attr
-    node.buffer = None
     node.scope = _current_scope()
-    node.uses = None
-    node.vertex = None
-    node.range = None
+    node.buffer = node.uses = node.vertex = node.range = None
     node.walk = 0
     return node
 
@@ -313,8 +310,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     made.buffer = None
     made.scope = scope
     made.uses = None
-    made.vertex = None
-    made.range = None
+    made.vertex = made.range = None
     made.walk = 0
     if _variables and not (a.vertex is b.vertex is None or vertices.note(made)):
         return made
@@ -354,8 +350,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
     made.buffer = None
     made.scope = scope
     made.uses = None
-    made.vertex = None
-    made.range = None
+    made.vertex = made.range = None
     made.walk = 0
     if _variables and not (
         a.vertex is b.vertex is c.vertex is None or vertices.note(made)

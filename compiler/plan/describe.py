@@ -144,8 +144,8 @@ def describe(
     """Return what tells the kernel that computes nodes from all others.
 
     Nodes are told in the order in which they are first reached (`Program.bind`), later
-    uses by their number (from 2 on: 1 equals True). What is told of a node settles what
-    follows it; types of results follow from those of operands.
+    uses by their number (from 2 on: 1 is True). What is told of a node settles what
+    follows it, and types of operands settle those of results.
 
     Args:
         outputs: different nodes that have not been computed.
@@ -160,17 +160,15 @@ def describe(
         something must be there first.
     """
     size = (outputs or effects)[0].size
-    for output in outputs:
-        if output.size != size or output.op is UNDEFINED or output.op is EVALUATED:
-            return None
+    if not _are_computed(outputs, size):
+        return None
     key: list[Any] = []
     values: list[Any] = []
     targets: list[Destination] = []
     written: dict[Node, list[Destination]] = {}
     walk, count, inside = begin_walk(), 1, 0
     is_any_cancelled = workers.has_cancelled() or bool(away)
-    reached = [*outputs, *effects]
-    for node in reached:
+    for node in (reached := [*outputs, *effects]):
         if node.walk == walk:
             key.append(node.number)
             continue
@@ -194,11 +192,7 @@ def describe(
                 values.append(attr)
         elif node.scope is not ROOT:
             raise leaked_symbol(node)
-        elif op.lower is not None:
-            key.append(op if attr is None else (op, attr))
-            reached += node.deps
-            continue
-        elif op in _AS_THEY_STAND or _is_ready(node):
+        elif op.lower is not None or op in _AS_THEY_STAND or _is_ready(node):
             if attr is None:
                 key.append(op)
             elif op in REGIONS:
@@ -216,12 +210,11 @@ def describe(
             key += _effect_key(node, found, targets)
             inside += weight(node) if op in REGIONS else 0
             reached += read_deps(node)
-        key.append(node.type)
+        if op.lower is None:
+            key.append(node.type)
     if targets:
         choose_reductions(targets, effects, size, expand_limit)
-        for target in targets:
-            root = target.root
-            key.append((target.private_op, root.number if root.walk == walk else 0))
+        key += [(t.private_op, _number_in(walk, t.root)) for t in targets]
     may_stream = 8 * size * (count - 1) >= STREAMING_FROM
     is_large = may_stream and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)
@@ -231,6 +224,19 @@ def describe(
     if targets:
         launch.bind_effects(effects, targets, expand_limit)
     return launch
+
+
+def _are_computed(nodes: list[Node], size: int) -> bool:
+    """Tell whether nodes have a size, and are to be computed."""
+    for node in nodes:
+        if node.size != size or node.op is UNDEFINED or node.op is EVALUATED:
+            return False
+    return True
+
+
+def _number_in(walk: int, node: Node) -> int:
+    """Return the number of a node in a walk; 0 if that hasn't come there."""
+    return node.number if node.walk == walk else 0
 
 
 def described(program: Program, shared: Set[int]) -> Launch:

@@ -3,7 +3,6 @@ cimport cython
 from lumijit.compiler.ir cimport trace
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.ir.trace cimport from_buffer, literal
-from lumijit.compiler.record cimport memory
 from lumijit.runtime.buffers cimport Buffer
 from lumijit.runtime.dtypes cimport DType
 

@@ -56,4 +56,4 @@ def _repeat(node: Node, index: Node, made: dict[int, Node]) -> Node:
     deps = tuple([made.get(id(d), d) for d in value_deps(node)])
     size = trace.broadcast_size(node.op, deps)
     sources = source_deps(node)
-    return trace.append(node.op, node.type, sources + deps, node.attr, size=size)
+    return trace.append(node.op, node.type, sources + deps, node.attr, size)

@@ -360,10 +360,7 @@ def is_state(value: Any) -> bool:
 
 def are_states(values: Sequence[Any]) -> bool:
     """Tell whether all of some values are such."""
-    for value in values:
-        if not is_state(value):
-            return False
-    return True
+    return all([is_state(value) for value in values])
 
 
 def keys_of(containers: Sequence[Any]) -> list[Any]:

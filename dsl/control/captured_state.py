@@ -269,13 +269,6 @@ def _is_equal(before: Node, after: Node) -> bool:
     return data(after).tobytes() == np.full(after.size, value).tobytes()
 
 
-def call_error(
-    outside: Outside, construct: str, who: str, change: Change, span: Span
-) -> StateError:
-    """Word the error for what a function chosen per element changed."""
-    return outside.error(construct, who, change, refusals.CALL, span)
-
-
 @dataclass
 class About:
     """What an error says of a body, and what of its surroundings is state.
@@ -439,10 +432,10 @@ def watched(
 ) -> Callable[..., Any]:
     """Return a body function that may not change objects besides its arguments."""
 
+    # It stays so, as there is nothing that it changes.
     is_inert = Inert()(function)
 
     def body(*args: Any) -> Any:
-        # (It stays so: there is nothing that it changes.)
         if is_inert and are_states(args):
             return function(*args)
         outside = watch((function,), args, labels)
