@@ -26,7 +26,7 @@ from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.launch.evaluate import data
 from lumijit.control import refusals
 from lumijit.control.buffers import COPIED, is_buffer
-from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
+from lumijit.control.bytecode import PLAIN, Inert, are_states, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.plain_changes import counts, is_object, is_other
@@ -237,13 +237,6 @@ def _is_equal(before: Node, after: Node) -> bool:
     return data(after).tobytes() == np.full(after.size, value).tobytes()
 
 
-def call_error(
-    outside: Outside, construct: str, who: str, change: Change, span: Span
-) -> StateError:
-    """Word the error for what a function chosen per element changed."""
-    return outside.error(construct, who, change, refusals.CALL, span)
-
-
 @dataclass
 class About:
     """What an error says of a body, and what of its surroundings is state.
@@ -278,7 +271,7 @@ def watch(
     Returns:
         None if there is nothing that they could leave anything in.
     """
-    if all(map(is_state, values)) and all(map(Inert(), functions)):
+    if are_states(values) and all(map(Inert(), functions)):
         return None
     outside = Outside(own_names, around)
     entries = [value for _, value in owned]
@@ -427,7 +420,12 @@ def watched(
 ) -> Callable[..., Any]:
     """Return a body function that may not change objects besides its arguments."""
 
+    # It stays so, as there is nothing that it changes.
+    is_inert = Inert()(function)
+
     def body(*args: Any) -> Any:
+        if is_inert and are_states(args):
+            return function(*args)
         outside = watch((function,), args, labels)
         if outside is None:
             return function(*args)

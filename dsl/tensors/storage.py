@@ -337,10 +337,15 @@ def broadcast_operands(
 
     One entry may stand for all.
     """
-    shape: Shape = operands[0]._shape
-    if all(o._shape == shape for o in operands[1:]):
-        return shape, [o._flat for o in operands]
+    shape: Shape = ()
     shapes = [o._shape for o in operands]
+    for found in shapes:
+        if found and found != shape:
+            if shape:
+                break
+            shape = found
+    else:
+        return shape, [o._flat for o in operands]
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
