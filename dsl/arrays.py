@@ -17,6 +17,7 @@ from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.logic import EQ
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.launch import evaluate
@@ -27,7 +28,7 @@ from lumijit.instance_registry import opaque
 from lumijit.labels import label_of
 from lumijit.replay.numbers import Number
 from lumijit.runtime.device import DeviceId
-from lumijit.runtime.dtypes import BOOL, UINT32, DType
+from lumijit.runtime.dtypes import BOOL, UINT32, DType, from_numpy
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import TENSOR
 
@@ -294,21 +295,16 @@ def _host_node(cls: type[Any], data: Any) -> Node:
     return placement.placed(node, cls._spec.backend.device)
 
 
-def data_node(data: Any) -> Node:
-    """Return a node for a one-dimensional NumPy array; single entries fold.
-
-    Nobody but the caller writes to the array.
-    """
+def data_node(data: Any, is_copied: bool = False) -> Node:
+    """Return a node for a one-dimensional NumPy array; single entries fold."""
     if data.size == 1:
         dtype = dtype_of(data)
         return trace.literal(dtype, dtype.wrap(data[0].item()))
-    return evaluate.from_numpy(data)
+    return evaluate.from_numpy(data, is_copied)
 
 
 def dtype_of(data: Any) -> DType:
     """Return the scalar type of a NumPy array of a supported type."""
-    from lumijit.runtime.dtypes import from_numpy
-
     dtype = from_numpy(data.dtype)
     assert dtype is not None
     return dtype
@@ -321,14 +317,12 @@ def _sequence_node(cls: type[Any], values: Any) -> Node:
         return _stacked(cls, [node_of(cls, v) for v in values])
     if len(values) == 0:
         return trace.literal(dtype, dtype.wrap(0), 0)
-    node = data_node(initialize.sequence(values, dtype, cls.__name__))
+    node = data_node(initialize.sequence(values, dtype, cls.__name__), is_copied=True)
     return placement.placed(node, cls._spec.backend.device)
 
 
 def _stacked(cls: type[Any], nodes: list[Node]) -> Node:
     """Join nodes of one entry each by selecting on the position."""
-    from lumijit.compiler.ir.ops.logic import EQ
-
     for node in nodes:
         if node.size != 1:
             raise ArrayTypeError(

@@ -8,7 +8,7 @@ they give is looked up by class; no array is made but the result's. All else is 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, cast
+from typing import Any
 
 from lumijit.base import Array
 from lumijit.compiler.ir.effects import wrap
@@ -41,7 +41,8 @@ def apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
     for operand in operands:
         kind = type(operand)
         if kind is cls:
-            nodes.append(operand._node)
+            holder = operand
+            nodes.append(holder._node)
         elif kind in cls._numbers:
             nodes.append(cls._literal(operand))
         else:
@@ -53,7 +54,8 @@ def apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
         node = emit3(op, nodes[0], nodes[1], nodes[2])
     else:
         node = emit1(op, nodes[0])
-    return cast(Array, wrap(classes[cls], node))
+    result: Array = wrap(classes[cls], node)
+    return result
 
 
 def _apply_vectors(op: Op, operands: tuple[Any, ...]) -> Array | None:
@@ -85,7 +87,8 @@ def _apply_vectors(op: Op, operands: tuple[Any, ...]) -> Array | None:
         nodes = [emit2(op, a, b) for a, b in zip(*columns, strict=True)]
     else:
         nodes = [emit3(op, a, b, c) for a, b, c in zip(*columns, strict=True)]
-    return cast(Array, wrap_nested(result, [wrap(item_result, n) for n in nodes]))
+    found: Array = wrap_nested(result, [wrap(item_result, n) for n in nodes])
+    return found
 
 
 def _vector_kind(op: Op, cls: Any) -> Any:

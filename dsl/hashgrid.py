@@ -8,8 +8,8 @@ encoding" (2022); Rosu and Behnke, "PermutoSDF" (2023), for simplices as cells.
 from __future__ import annotations
 
 import math
-from itertools import product
 from collections.abc import Iterable
+from itertools import product
 from typing import Any, ClassVar
 
 from lumijit import initialize

@@ -103,14 +103,21 @@ def _is_same(first: Any, second: Any) -> bool:
     return first._node is second._node
 
 
-def _define(name: str) -> None:
-    """Give `MaskedEntries` an operator, its reflected and its in-place form."""
+def _applied(name: str) -> Callable[[MaskedEntries, Any], MaskedEntries]:
+    """Return the method of an operator or a comparison."""
     function = getattr(operator, name)
-    update = getattr(operator, f"i{name.strip('_')}")
 
     def applied(self: MaskedEntries, value: Any) -> MaskedEntries:
         found = function(self._array, unmasked(value, self._mask))
         return MaskedEntries(found, self._mask)
+
+    return applied
+
+
+def _define(name: str) -> None:
+    """Give `MaskedEntries` an operator, its reflected and its in-place form."""
+    function = getattr(operator, name)
+    update = getattr(operator, f"i{name.strip('_')}")
 
     def reflected(self: MaskedEntries, value: Any) -> MaskedEntries:
         return MaskedEntries(function(value, self._array), self._mask)
@@ -121,25 +128,14 @@ def _define(name: str) -> None:
         return MaskedEntries(found, self._mask)
 
     plain = name.strip("_")
-    setattr(MaskedEntries, f"__{plain}__", applied)
+    setattr(MaskedEntries, f"__{plain}__", _applied(name))
     setattr(MaskedEntries, f"__r{plain}__", reflected)
     setattr(MaskedEntries, f"__i{plain}__", updated)
-
-
-def _define_comparison(name: str) -> None:
-    """Give `MaskedEntries` a comparison, entry by entry."""
-    function = getattr(operator, name)
-
-    def compared(self: MaskedEntries, value: Any) -> MaskedEntries:
-        found = function(self._array, unmasked(value, self._mask))
-        return MaskedEntries(found, self._mask)
-
-    setattr(MaskedEntries, f"__{name}__", compared)
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _define(_name)
 for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
-    _define_comparison(_name)
+    setattr(MaskedEntries, f"__{_name}__", _applied(_name))
 for _name in ("and_", "or_", "xor", "lshift", "rshift"):
     _define(_name)

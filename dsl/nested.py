@@ -16,6 +16,7 @@ import numpy as np
 from lumijit import indexing, initialize
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir.ops.record import Op
+from lumijit.compiler.launch import evaluate
 from lumijit.enums import VarState
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
@@ -120,8 +121,6 @@ def wrap(cls: type[Any], items: list[Any]) -> Any:
 def schedule_items(array: Array) -> None:
     """Schedule all flat parts, so that reading one evaluates all at once."""
     if array._spec.is_jit and not array._is_symbolic():
-        from lumijit.compiler.launch import evaluate
-
         evaluate.schedule([leaf._node for leaf in flat_parts(array)])
 
 

@@ -137,10 +137,7 @@ class _Dataclasses(_Structs):
 
 
 class _Tensors(_Structs):
-    """Structs that say themselves how they are put together, as tensors do.
-
-    Their `_settings` are what they have besides items: numbers, texts and the like.
-    """
+    """Structs that put themselves together; `_settings` are what else they have."""
 
     def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
         del keys

@@ -41,7 +41,10 @@ def stands(value: Any) -> bool:
 
 def are_numbers(*values: Any) -> bool:
     """Tell whether all of some values are numbers, or stand for some."""
-    return all(issubclass(v.__class__, _NUMBERS) or stands(v) for v in values)
+    for value in values:
+        if not (issubclass(value.__class__, _NUMBERS) or stands(value)):
+            return False
+    return True
 
 
 def stand_as(result: Any, *operands: Any) -> Any:

@@ -182,7 +182,7 @@ def refuse_cleared(
     seeds: Iterable[Vertex],
     found: dict[int, Vertex],
     construct: str,
-    is_to_forward: bool = False,
+    is_to_forward: bool,
 ) -> None:
     """Raise if results depend on a value that has been cleared.
 

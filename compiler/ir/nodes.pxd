@@ -17,6 +17,8 @@ cdef class Node:
     cdef public object uses
     cdef public object vertex
     cdef public tuple range
+    cdef public Py_ssize_t walk
+    cdef public Py_ssize_t number
 
 
 cdef class Scope:
@@ -35,3 +37,8 @@ cdef class Scope:
     cdef public set indexed
     cdef public dict claimed
     cdef public tuple arguments
+
+
+cdef Py_ssize_t _walks
+
+cpdef Py_ssize_t begin_walk() except -1

@@ -27,6 +27,7 @@ class Node:
         "attr",
         "buffer",
         "deps",
+        "number",
         "op",
         "range",
         "scope",
@@ -34,6 +35,7 @@ class Node:
         "type",
         "uses",
         "vertex",
+        "walk",
     )
     op: Op
     type: DType
@@ -48,6 +50,9 @@ class Node:
     vertex: Any
     # Between which numbers the entries lie, as far as `ranges` has found out.
     range: tuple[Any, Any] | None
+    # The last walk of the planner that came here (0: none), and its number there.
+    walk: int
+    number: int
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.type.name}[{self.size}]>"
@@ -101,6 +106,18 @@ class Scope:
 
 
 ROOT = Scope()
+_walks = 0
+
+
+def begin_walk() -> int:
+    """Return what nodes are marked with in one walk; there is one walk at a time.
+
+    Walks through sets of ids take several times as long. Who walks has the lock of
+    `evaluate`.
+    """
+    global _walks
+    _walks += 1
+    return _walks
 
 
 def reached(

@@ -1,8 +1,8 @@
 from lumijit.compiler.ir.nodes cimport Node
-from lumijit.compiler.ir.ops.record cimport Op
+from lumijit.compiler.ir.ops.record cimport Op, Operands
 
 
-cpdef object operands(Node node)
+cpdef Operands operands(Node node)
 
 cpdef tuple value_deps(Node node)
 

@@ -131,11 +131,9 @@ def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> 
     node.size = size
     node.deps = deps
     node.attr = attr
-    node.buffer = None
     node.scope = _current_scope()
-    node.uses = None
-    node.vertex = None
-    node.range = None
+    node.buffer = node.uses = node.vertex = node.range = None
+    node.walk = 0
     return node
 
 
@@ -210,6 +208,7 @@ def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
     node.attr = node.uses = node.vertex = node.range = None
     node.buffer = buffer
     node.scope = ROOT
+    node.walk = 0
     return node
 
 
@@ -311,8 +310,8 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     made.buffer = None
     made.scope = scope
     made.uses = None
-    made.vertex = None
-    made.range = None
+    made.vertex = made.range = None
+    made.walk = 0
     if _variables and not (a.vertex is b.vertex is None or vertices.note(made)):
         return made
     if host.uses is None:
@@ -351,8 +350,8 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
     made.buffer = None
     made.scope = scope
     made.uses = None
-    made.vertex = None
-    made.range = None
+    made.vertex = made.range = None
+    made.walk = 0
     if _variables and not (
         a.vertex is b.vertex is c.vertex is None or vertices.note(made)
     ):

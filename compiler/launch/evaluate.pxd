@@ -2,6 +2,7 @@ cimport cython
 
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.launch.launching cimport run
+from lumijit.compiler.plan cimport partition
 from lumijit.runtime cimport waiting
 from lumijit.compiler.plan.describe cimport Launch, describe
 
@@ -12,7 +13,7 @@ cpdef bint evaluate(object nodes) except -1
 @cython.locals(node=Node, wanted=list)
 cpdef bint evaluate_all(object nodes) except -1
 
-@cython.locals(launch=Launch)
+@cython.locals(launch=Launch, versions=dict, launches=list, most=Py_ssize_t)
 cpdef object _run(list wanted)
 
 @cython.locals(node=Node)

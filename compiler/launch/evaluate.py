@@ -23,6 +23,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
+from lumijit.compiler.ir.placement import used
 from lumijit.compiler.ir.trace import from_buffer
 from lumijit.compiler.launch import delivery, native_folding, transfer
 from lumijit.compiler.launch.delivery import waiting
@@ -133,7 +134,7 @@ def evaluate(nodes: Iterable[Node]) -> bool:
                 wanted += delivery.nodes()
             if wanted:
                 with lock:
-                    if placement.used:
+                    if used:
                         _run_by_device(wanted)
                     else:
                         _run(wanted)
@@ -208,7 +209,7 @@ def _run(wanted: list[Node]) -> None:
         groups = _grouped(wanted, versions)
     launches = []
     for outputs, effects in groups:
-        most = partition.MAX_OPERATIONS - partition.STORE_COST * len(outputs)
+        most = partition.room(len(outputs))
         launch = describe(outputs, effects, _expand_threshold, None, most)
         if launch is TOO_LONG and len(groups) == 1 and not effects:
             return _run_cut(outputs)
@@ -263,7 +264,7 @@ def _run_planned(wanted: list[Node]) -> None:
         versions.setdefault(id(node.deps[0]), []).append(node)
     for level in phases(found):
         stores = sum(len(group.outputs) for group in level)
-        if found.weight + partition.STORE_COST * stores > partition.MAX_OPERATIONS:
+        if found.weight > partition.room(stores):
             for group in level:
                 for piece in partition.pieces(group):
                     _run_groups([piece], found, versions)
@@ -335,8 +336,11 @@ def entry(node: Node, position: int) -> Any:
     return buffers.entry(node.buffer, node.type, position)
 
 
-def from_numpy(array: np.ndarray[Any, Any]) -> Node:
-    """Return a node for a one-dimensional NumPy array, without copying if safe."""
+def from_numpy(array: np.ndarray[Any, Any], is_copied: bool = False) -> Node:
+    """Return a node for a one-dimensional NumPy array, without copying if safe.
+
+    Of a copy, the memory is ours: arrays of it are written in place.
+    """
     dtype: DType | None = dtype_of(array.dtype)
     if dtype is None:
         raise ArrayTypeError(
@@ -345,4 +349,5 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Node:
             "convert the array first, for example with array.astype('float32').",
         )
     trace.check_size(array.size, "from_numpy")
-    return from_buffer(dtype, buffers.from_numpy(array), array.size)
+    found = buffers.filled(array) if is_copied else buffers.from_numpy(array)
+    return from_buffer(dtype, found, array.size)

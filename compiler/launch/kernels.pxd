@@ -18,5 +18,5 @@ cdef class Built:
     cdef public object last_used
 
 
-@cython.locals(built=Built)
+@cython.locals(built=Built, known=dict)
 cpdef Built find(object key)

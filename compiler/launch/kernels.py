@@ -136,7 +136,8 @@ def structural_hash(key: Any) -> str:
 
 def find(key: Any) -> Built | None:
     """Return the kernel that was looked up under a key before."""
-    built = _KERNELS.get(key)
+    known = _KERNELS
+    built = known.get(key)
     if built is None or (unusual and flags.print_ir):
         return None
     built.is_hit = True

@@ -16,6 +16,7 @@ from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.device import away
 from lumijit.runtime.log import LogLevel
+from lumijit.runtime.recorders import listening
 
 T = TypeVar("T")
 _INFO = LogLevel.Info
@@ -63,7 +64,7 @@ def start(
             subject,
             started,
         )
-    if recorders.listening:
+    if listening:
         recorders.present().note_job(
             kernel,
             args,
@@ -113,7 +114,7 @@ def _start_away(
 ) -> None:
     """Launch a kernel on the device that this thread computes on."""
     present, seconds = away[get_ident()], 0.0
-    if recorders.listening:
+    if listening:
         told = None, not has_loops, workers.ALL_SLOTS, summary(subject)
         recorders.present().note_job(
             kernel, args, size, block_size, False, writes, *told

@@ -1,6 +1,6 @@
 cimport cython
 
-from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.nodes cimport Node, begin_walk
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.plan.program cimport Destination
 from lumijit.runtime cimport workers
@@ -32,14 +32,19 @@ cdef class Launch:
 
 
 @cython.locals(
-    output=Node, node=Node, op=Op, key=list, values=list, targets=list, numbers=dict,
-    written=dict, found=list,
+    node=Node, op=Op, key=list, values=list, targets=list,
+    written=dict, found=list, walk=Py_ssize_t,
     reached=list, count=Py_ssize_t, inside=Py_ssize_t, size=Py_ssize_t, buffer=Buffer, target=Destination,
 )
 cpdef Launch describe(
     list outputs, object effects, object expand_limit, object shared=*,
     Py_ssize_t most=*
 )
+
+@cython.locals(node=Node)
+cdef bint _are_computed(list nodes, Py_ssize_t size) except -1
+
+cdef Py_ssize_t _number_in(Py_ssize_t walk, Node node) except -1
 
 @cython.locals(
     op=Op, found=list, k=Py_ssize_t, other=Destination, target=Destination

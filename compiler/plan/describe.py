@@ -11,7 +11,7 @@ from sys import getrefcount, maxsize
 from typing import Any
 
 from lumijit.compiler.ir.local_types import is_local
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node, begin_walk
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CAST,
@@ -41,6 +41,7 @@ from lumijit.runtime import device, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL
+from lumijit.runtime.workers import ALL_SLOTS
 
 _AS_THEY_STAND = (CAST, BITCAST, COUNTER, UNDEFINED)
 # What an array of one entry is in a key.
@@ -105,7 +106,7 @@ class Launch:
         # Made only where somebody needs it, unless the program is what is described.
         self.program = program
         # How many threads may take part.
-        self.slots: int = workers.ALL_SLOTS
+        self.slots: int = ALL_SLOTS
         # What only those have that write.
         self.effects: Sequence[Node] = ()
         self.targets: Sequence[Destination] = ()
@@ -143,7 +144,8 @@ def describe(
     """Return what tells the kernel that computes nodes from all others.
 
     Nodes are told in the order in which they are first reached (`Program.bind`), later
-    uses by their number (below 0). What is told of a node settles what follows it.
+    uses by their number (from 2 on: 1 is True). What is told of a node settles what
+    follows it, and types of operands settle those of results.
 
     Args:
         outputs: different nodes that have not been computed.
@@ -158,23 +160,21 @@ def describe(
         something must be there first.
     """
     size = (outputs or effects)[0].size
-    for output in outputs:
-        if output.size != size or output.op is UNDEFINED or output.op is EVALUATED:
-            return None
+    if not _are_computed(outputs, size):
+        return None
     key: list[Any] = []
     values: list[Any] = []
     targets: list[Destination] = []
     written: dict[Node, list[Destination]] = {}
-    numbers: dict[int, int] = {}
-    count = inside = 0
+    walk, count, inside = begin_walk(), 1, 0
     is_any_cancelled = workers.has_cancelled() or bool(away)
-    reached = [*outputs, *effects]
-    for node in reached:
-        if id(node) in numbers:
-            key.append(numbers[id(node)])
+    for node in (reached := [*outputs, *effects]):
+        if node.walk == walk:
+            key.append(node.number)
             continue
-        numbers[id(node)] = count = count - 1
-        if inside - count - len(values) > most:
+        count += 1
+        node.walk, node.number = walk, count
+        if inside + count - 1 - len(values) > most:
             return TOO_LONG
         op = node.op
         attr = node.attr
@@ -210,11 +210,12 @@ def describe(
             key += _effect_key(node, found, targets)
             inside += weight(node) if op in REGIONS else 0
             reached += read_deps(node)
-        key.append(node.type)
+        if op.lower is None:
+            key.append(node.type)
     if targets:
         choose_reductions(targets, effects, size, expand_limit)
-        key += [(t.private_op, numbers.get(id(t.root))) for t in targets]
-    may_stream = 8 * size * len(numbers) >= STREAMING_FROM
+        key += [(t.private_op, _number_in(walk, t.root)) for t in targets]
+    may_stream = 8 * size * (count - 1) >= STREAMING_FROM
     is_large = may_stream and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)
     if away:
@@ -223,6 +224,19 @@ def describe(
     if targets:
         launch.bind_effects(effects, targets, expand_limit)
     return launch
+
+
+def _are_computed(nodes: list[Node], size: int) -> bool:
+    """Tell whether nodes have a size, and are to be computed."""
+    for node in nodes:
+        if node.size != size or node.op is UNDEFINED or node.op is EVALUATED:
+            return False
+    return True
+
+
+def _number_in(walk: int, node: Node) -> int:
+    """Return the number of a node in a walk; 0 if that hasn't come there."""
+    return node.number if node.walk == walk else 0
 
 
 def described(program: Program, shared: Set[int]) -> Launch:

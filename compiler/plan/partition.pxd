@@ -3,6 +3,8 @@ cimport cython
 from lumijit.compiler.ir.nodes cimport Node
 
 
+cpdef Py_ssize_t room(Py_ssize_t stores) except? -1
+
 cdef bint _is_stored(Node node)
 
 @cython.locals(stack=list, order=list, done=set, node=Node, dep=Node, count=Py_ssize_t)

@@ -29,6 +29,11 @@ STORE_COST = 16
 _FORBIDDEN = 1 << 40
 
 
+def room(stores: int) -> int:
+    """Return how many operations a kernel may have that stores so many arrays."""
+    return MAX_OPERATIONS - STORE_COST * stores
+
+
 def _is_stored(node: Node) -> bool:
     """Tell whether a node has a value that a later kernel can read."""
     return node.op.results > 0 and node.op not in LEAVES and node.op is not WRITTEN

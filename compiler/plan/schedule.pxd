@@ -1,6 +1,6 @@
 cimport cython
 
-from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.nodes cimport Node, begin_walk
 from lumijit.compiler.ir.roles cimport (
     is_effect,
     is_returning,
@@ -27,7 +27,8 @@ cdef class Plan:
 
 cdef class _Planner:
     cdef public Plan plan
-    cdef public dict phase
+    cdef public Py_ssize_t walk
+    cdef public list phases
     cdef public dict stored
     cdef public list effects
     cdef public list carriers
@@ -36,13 +37,15 @@ cdef class _Planner:
 
     cpdef _store(self, Node node, phase)
 
-    @cython.locals(node=Node, stack=list)
+    cpdef _enter(self, Node node, Py_ssize_t phase)
+
+    @cython.locals(node=Node, stack=list, walk=Py_ssize_t)
     cpdef _visit(self, Node root)
 
-    @cython.locals(dep=Node, phase=dict)
+    @cython.locals(dep=Node, walk=Py_ssize_t)
     cpdef _push_operands(self, list stack, Node node)
 
-    @cython.locals(level=Py_ssize_t, dep=Node, writer=Node)
+    @cython.locals(level=Py_ssize_t, before=Py_ssize_t, dep=Node, writer=Node)
     cpdef _place(self, Node node)
 
     cpdef Py_ssize_t _place_access(self, Node node, Py_ssize_t level) except -2
@@ -57,16 +60,16 @@ cdef class _Planner:
     cpdef Py_ssize_t _claim(self, Node effect, Py_ssize_t level) except -2
 
     @cython.locals(
-        node=Node, dep=Node, phase=dict, stored=dict, costs=dict, runs=set,
+        node=Node, dep=Node, phases=list, costs=list, runs=set,
         cost=Py_ssize_t, level=Py_ssize_t, needed=Py_ssize_t, before=Py_ssize_t,
         is_long=bint,
     )
-    cpdef dict _keep_waiting(self)
+    cpdef list _keep_waiting(self)
 
     @cython.locals(
-        node=Node, dep=Node, effect=Node, costs=dict, stored=dict,
-        needs=dict, projects=dict, results=list, need=tuple, former=tuple, first=Py_ssize_t,
-        last=Py_ssize_t, size=Py_ssize_t,
+        node=Node, dep=Node, effect=Node, costs=list, stored=dict, needs=list,
+        projects=dict, results=list, need=tuple, first=Py_ssize_t, last=Py_ssize_t,
+        size=Py_ssize_t,
     )
     cpdef _keep_costly(self)
 
@@ -75,4 +78,4 @@ cdef class _Planner:
 
 cdef Group _group(dict groups, object level, object size)
 
-cdef tuple _joined(tuple need, Py_ssize_t phase, Py_ssize_t size)
+cdef tuple _joined(tuple need, tuple other)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from lumijit.compiler.ir.effects import Reduction, joins
 from lumijit.compiler.ir.local_types import is_local
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node, begin_walk
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.record import VALUES_ONLY
 from lumijit.compiler.ir.ops.structural import (
@@ -99,7 +99,9 @@ def _own(target: Node) -> Node:
 class _Planner:
     def __init__(self, wanted: list[Node]) -> None:
         self.plan = Plan()
-        self.phase: dict[int, int] = {}
+        # The phases of nodes, by the numbers that they have in this walk.
+        self.walk = begin_walk()
+        self.phases: list[int] = []
         self.stored: dict[int, tuple[Node, int]] = {}
         self.effects: list[Node] = []
         self.carriers: list[Node] = []
@@ -110,14 +112,18 @@ class _Planner:
             self._visit(node)
         for node in wanted:
             if node.op is not WRITTEN:
-                self._store(node, self.phase[id(node)])
+                self._store(node, self.phases[node.number])
 
     def _store(self, node: Node, phase: int) -> None:
         if node.op is not EVALUATED:
             self.stored.setdefault(id(node), (node, phase))
 
+    def _enter(self, node: Node, phase: int) -> None:
+        node.walk, node.number = self.walk, len(self.phases)
+        self.phases.append(phase)
+
     def _visit(self, root: Node) -> None:
-        phase = self.phase
+        walk = self.walk
         # Below a node whose operands are in the stack, too, is None.
         stack: list[Node | None] = [root]
         while stack:
@@ -125,17 +131,17 @@ class _Planner:
             if node is None:
                 node = stack.pop()
                 assert node is not None
-                if id(node) not in phase:
+                if node.walk != walk:
                     self._place(node)
                 continue
-            if id(node) in phase:
+            if node.walk == walk:
                 continue
             if node.scope is not ROOT:
                 raise leaked_symbol(node)
             if not node.deps:
                 if node.op is CONSUMED:
                     raise _used_up()
-                phase[id(node)] = 0
+                self._enter(node, 0)
                 continue
             if node.op in REGIONS and node.attr.is_consumed:
                 raise _used_up()
@@ -147,9 +153,9 @@ class _Planner:
 
     def _push_operands(self, stack: list[Node | None], node: Node) -> None:
         """Have operands visited. (Their names here end here: references count.)"""
-        phase = self.phase
+        walk = self.walk
         for dep in node.deps:
-            if id(dep) not in phase:
+            if dep.walk != walk:
                 stack.append(dep)
 
     def _note_sharing(self, node: Node) -> None:
@@ -175,16 +181,16 @@ class _Planner:
                 self.plan.shared_targets.add(id(deps[k]))
 
     def _place(self, node: Node) -> None:
-        phase = self.phase
         level = 0
         for dep in value_deps(node):
-            level = max(level, phase[id(dep)])
+            before = self.phases[dep.number]
+            level = max(level, before)
         if operands(node) is not VALUES_ONLY:
             level = self._place_access(node, level)
         if node.op is WRITTEN:
             level += 1
             self.plan.written.append(node)
-        phase[id(node)] = level
+        self._enter(node, level)
         self.placed.append(node)
         if node.op in REGIONS:
             self.plan.weight += weight(node)
@@ -208,14 +214,14 @@ class _Planner:
 
     def _address(self, node: Node) -> int:
         """Return the phase from which on a node lies in memory; have it stored."""
-        level = self.phase[id(node)]
+        level = self.phases[node.number]
         if node.op is EVALUATED or node.op is WRITTEN:
             return level
         self._store(node, level)
         return level + 1
 
     def _target(self, effect: Node, target: Node) -> int:
-        level = self.phase[id(target)]
+        level = self.phases[target.number]
         if target.op in (EVALUATED, LITERAL, UNDEFINED):
             return 0
         if target.op is not WRITTEN:
@@ -249,30 +255,31 @@ class _Planner:
             rest = [n for n in results if id(n) not in self.stored]
             if rest and without_effects(node)[0].is_consumed:
                 for result in rest:
-                    self._store(result, self.phase[id(node)])
+                    self._store(result, self.phases[node.number])
 
-    def _keep_waiting(self) -> dict[int, int]:
+    def _keep_waiting(self) -> list[int]:
         """Store what takes very many operations and waits for a later phase.
 
         A kernel that runs then anyway does it: so kernels at the end of chains, which
         add up what all phases have, don't grow with these.
 
         Returns:
-            How many operations values take, as far as that matters.
+            How many operations values take, by number, as far as that matters.
         """
-        phase, stored = self.phase, self.stored
-        runs = {(level, node.size) for node, level in stored.values()}
-        runs |= {(phase[id(node)], node.size) for node in self.effects}
-        costs: dict[int, int] = {}
+        phases = self.phases
+        runs = {(level, node.size) for node, level in self.stored.values()}
+        runs |= {(phases[node.number], node.size) for node in self.effects}
+        costs = [0] * len(phases)
         for node in self.placed:
-            cost, level = weight(node), phase[id(node)]
+            cost = weight(node) if node.op in REGIONS else 1
+            level = phases[node.number]
             for dep in value_deps(node):
-                needed, before = costs.get(id(dep), 0), phase[id(dep)]
+                needed, before = costs[dep.number], phases[dep.number]
                 is_long = needed == _VERY_MANY_OPERATIONS and before < level
                 if is_long and (before, dep.size) in runs:
                     needed *= not self._keep(dep, before, node.size)
                 cost += needed
-            costs[id(node)] = min(cost, _VERY_MANY_OPERATIONS)
+            costs[node.number] = min(cost, _VERY_MANY_OPERATIONS)
         return costs
 
     def _keep_costly(self) -> None:
@@ -282,28 +289,29 @@ class _Planner:
         """
         costs, stored = self._keep_waiting(), self.stored
         # In which phases values are computed first and last, and for how many elements.
-        needs: dict[int, Need] = {}
+        needs: list[Need | None] = [None] * len(costs)
         projects: dict[int, list[Node]] = {}
         for effect in self.effects:
-            needs[id(effect)] = _joined(None, self.phase[id(effect)], effect.size)
+            phase = self.phases[effect.number]
+            needs[effect.number] = phase, phase, effect.size
         for node in reversed(self.placed):
             found = stored.get(id(node))
-            need = needs.get(id(node))
+            need = needs[node.number]
             if found is not None:
-                need = _joined(None, found[1], node.size)
+                need = found[1], found[1], node.size
             if need is None:
                 continue
             first, last, size = need
-            if first < last and costs[id(node)] >= _MANY_OPERATIONS:
+            if first < last and costs[node.number] >= _MANY_OPERATIONS:
                 # (The first kernel also stores results that only later ones need.)
                 results = projects.get(id(node), []) if node.op in _SEVERAL else [node]
                 if all([self._keep(result, first, size) for result in results]):
                     last = first
+                    need = first, last, size
             if node.op is PROJECT:
                 projects.setdefault(id(node.deps[0]), []).append(node)
             for dep in value_deps(node):
-                former = needs.get(id(dep))
-                needs[id(dep)] = _joined(_joined(former, first, size), last, size)
+                needs[dep.number] = _joined(needs[dep.number], need)
 
     def _keep(self, node: Node, phase: int, size: int) -> bool:
         """Store a value for others in a phase, if that can be; tell whether it is."""
@@ -317,19 +325,19 @@ class _Planner:
 
     def finish(self) -> Plan:
         """Form the groups."""
-        last = max(self.phase.values(), default=0)
-        self.plan.weight += len(self.phase)
+        last = max(self.phases, default=0)
+        self.plan.weight += len(self.phases)
         self._keep_results()
         for node in self.carriers:
-            if self.phase[id(node)] < last and node.op is not EVALUATED:
-                self._store(node, self.phase[id(node)])
+            if self.phases[node.number] < last and node.op is not EVALUATED:
+                self._store(node, self.phases[node.number])
         if last and self.plan.weight >= _MANY_OPERATIONS:
             self._keep_costly()
         groups: dict[tuple[int, int], Group] = {}
         for node, level in self.stored.values():
             _group(groups, level, node.size).outputs.append(node)
         for node in self.effects:
-            _group(groups, self.phase[id(node)], node.size).effects.append(node)
+            _group(groups, self.phases[node.number], node.size).effects.append(node)
         self.plan.groups = sorted(groups.values(), key=_PHASE)
         return self.plan
 
@@ -342,12 +350,11 @@ def _group(groups: dict[tuple[int, int], Group], level: int, size: int) -> Group
     return found
 
 
-def _joined(need: Need | None, phase: int, size: int) -> Need:
-    """Return what a value is needed for, if also in a phase for so many elements."""
-    if need is None:
-        return phase, phase, size
-    first, last, largest = need
-    return min(first, phase), max(last, phase), max(largest, size)
+def _joined(need: Need | None, other: Need) -> Need:
+    """Return what a value is needed for that is needed for two things."""
+    if need is None or need is other:
+        return other
+    return min(need[0], other[0]), max(need[1], other[1]), max(need[2], other[2])
 
 
 def _used_up() -> SymbolicError:

@@ -285,7 +285,7 @@ class Closures:
         kept: list[placement.Address] = []
         for found in self.groups:
             for bits, table in rows.items():
-                for k, (uses, column) in enumerate(_columns(found, bits), bits == 32):
+                for k, (uses, column) in _numbered(found, bits):
                     places: list[int] = []
                     entries: list[int] = []
                     for member, node in zip(found.members, column, strict=True):
@@ -348,7 +348,7 @@ class Closures:
             trace.guarded(None),
         ):
             for bits in self.tables:
-                for k, (uses, _) in enumerate(_columns(found, bits), bits == 32):
+                for k, (uses, _) in _numbered(found, bits):
                     node = self._value(bits, k)
                     if not uses[0].is_address:
                         node = _restored(node, uses[0].node.type)
@@ -387,6 +387,11 @@ class Closures:
             return self.values[bits][column]
         true = trace.make_true(1)
         return memory.read(self.tables[bits], self.places[bits], true, column)
+
+
+def _numbered(found: Group, bits: int) -> list[tuple[int, Column]]:
+    """Return these with their places, of which the body's number takes one."""
+    return list(enumerate(_columns(found, bits), 1 if bits == 32 else 0))
 
 
 def _columns(found: Group, bits: int) -> list[Column]:

@@ -186,7 +186,7 @@ def _reduce_literal(op: str, node: Node) -> Node:
     return literal(t, value)
 
 
-def result_place(size: int, block: int, inner: int = 1) -> Node:
+def result_place(size: int, block: int, inner: int) -> Node:
     """Return where the result of its block lies, for each entry of an array."""
     counter = trace.counter(size)
     run = trace.emit2(ar.INT_DIV, counter, literal(UINT32, block * inner))

@@ -28,7 +28,6 @@ from lumijit.runtime.contexts import on_error, settle
 from lumijit.runtime.dtypes import UINT32, VOID
 from lumijit.runtime.errors import SizeError
 
-
 # So many writes of entries of an array wait to be computed together.
 _SEVERAL = 8
 
@@ -221,6 +220,7 @@ def put(holder: Holder, position: int, value: Any) -> bool:
     if node.op is not EVALUATED or node.vertex is not None or recorders.is_heard():
         return False
     buffer, dtype, size = node.buffer, node.type, node.size
+    assert buffer is not None
     is_own = buffer.device is None and not buffer.is_foreign
     if not is_own or id(buffer) in vertices.exposed or not workers.is_idle():
         return False

@@ -89,6 +89,7 @@ class Recipe:
             made.uses = None
             made.vertex = None
             made.range = None
+            made.walk = 0
             values.append(made)
         return [values[k] for k in self._places]
 

@@ -20,7 +20,7 @@ def at_positions(node: Node, index: Node) -> Node | None:
     order: list[Node] = []
     if not _collect(node, node.size, order):
         return None
-    reads = sum(inner.op is GATHER for inner in order)
+    reads = sum([inner.op is GATHER for inner in order])
     if reads > 1 and index.size > node.size:
         # It would be computed several times, where one read finds it.
         return None
@@ -32,8 +32,9 @@ def at_positions(node: Node, index: Node) -> Node | None:
 
 def _collect(node: Node, size: int, order: list[Node]) -> bool:
     """List the operations below a node; False if one can't be repeated."""
-    if any(node is known for known in order):
-        return True
+    for known in order:
+        if node is known:
+            return True
     if node.op is not LITERAL and node.size == size and node.op is not COUNTER:
         is_simple = node.op.lower is not None or node.op in (CAST, BITCAST)
         # (Regions keep account of what they read.)
@@ -52,7 +53,7 @@ def _repeat(node: Node, index: Node, made: dict[int, Node]) -> Node:
         return index
     if node.op is LITERAL:
         return trace.literal(node.type, node.attr)
-    deps = tuple(made.get(id(d), d) for d in value_deps(node))
+    deps = tuple([made.get(id(d), d) for d in value_deps(node)])
     size = trace.broadcast_size(node.op, deps)
     sources = source_deps(node)
-    return trace.append(node.op, node.type, sources + deps, node.attr, size=size)
+    return trace.append(node.op, node.type, sources + deps, node.attr, size)

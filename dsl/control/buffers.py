@@ -1,10 +1,12 @@
-"""Numbers in memory as places: NumPy arrays, arrays of the standard library, bytes.
+"""Numbers in memory as places: NumPy arrays, those of the standard library, bytes.
 
-Owns what such an object held, as it was, and putting it back.
+Owns what such an object held, as it was, and putting it back. (A `memoryview` is none
+itself, but leads to what it shows.)
 """
 
 from __future__ import annotations
 
+import ctypes
 from array import array
 from typing import Any
 
@@ -12,7 +14,9 @@ import numpy as np
 
 from lumijit.control.locations import Location
 
-KINDS = (np.ndarray, array, bytearray)
+#: Those that constructs copy and compare where they are variables (`state.contents`).
+COPIED = (np.ndarray, array, bytearray)
+KINDS = (*COPIED, ctypes.Array)
 #: Copying and comparing this much takes some microseconds.
 _MOST_BYTES = 1 << 15
 _ONLY = 0
@@ -26,9 +30,8 @@ class Buffer(Location):
     def current(self) -> dict[Any, Any]:
         """Return the contents under one key."""
         owner = self.owner
-        return {
-            _ONLY: bytes(owner) if isinstance(owner, bytearray) else owner.tobytes()
-        }
+        has_own = isinstance(owner, (np.ndarray, array))
+        return {_ONLY: owner.tobytes() if has_own else bytes(owner)}
 
     def followed(self) -> Any:
         """Return the values that lead on."""
@@ -46,6 +49,8 @@ class Buffer(Location):
             owner[...] = np.frombuffer(before, owner.dtype).reshape(owner.shape)
         elif isinstance(owner, array):
             owner[:] = array(owner.typecode, before)
+        elif isinstance(owner, ctypes.Array):
+            memoryview(owner).cast("B")[:] = before
         else:
             owner[:] = before
 
@@ -63,8 +68,13 @@ def is_buffer(value: Any) -> bool:
 def is_compared(value: Any) -> bool:
     """Tell whether contents are short, and the program's to change.
 
-    Views of what isn't NumPy's memory show what kernels write there.
+    Views of what isn't NumPy's memory show what kernels write there, and so may C's
+    arrays in memory that they don't own (or that refers to objects).
     """
+    if isinstance(value, ctypes.Array) and (
+        not value._b_needsfree_ or value._objects is not None
+    ):
+        return False
     if not isinstance(value, np.ndarray):
         return memoryview(value).nbytes <= _MOST_BYTES
     base: Any = value

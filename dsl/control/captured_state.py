@@ -3,8 +3,9 @@
 A body, branch or callable runs for some of the elements, and is traced once. An array
 that it leaves in an attribute of an object, a list or a variable of its surroundings
 would hold symbolic or unmasked values. Owns comparing the places that `reachability`
-finds, putting them back, and the error. Where a body's changes can become state, those
-of numbers count as well; elsewhere, they count how often Python runs a function.
+finds, putting them back, and which entries become state instead. Where a body's changes
+can, those of numbers count as well; elsewhere, they count how often Python runs a
+function. The errors are in `refusals`.
 """
 
 from __future__ import annotations
@@ -24,19 +25,18 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
 from lumijit.compiler.launch.evaluate import data
 from lumijit.control import refusals
-from lumijit.control.adoption import assignable
-from lumijit.control.blame import assignment, methods_of
-from lumijit.control.buffers import Buffer, is_buffer
-from lumijit.control.bytecode import PLAIN, Inert, is_state, keys_of
+from lumijit.control.buffers import COPIED, is_buffer
+from lumijit.control.bytecode import PLAIN, Inert, are_states, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.plain_changes import counts, is_object, is_other
 from lumijit.control.positions import Position
 from lumijit.control.reachability import WHOLE, Reach, Span
-from lumijit.control.state import NUMBERS, describe
+from lumijit.control.refusals import Change
+from lumijit.control.state import NUMBERS
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, is_container
-from lumijit.runtime.errors import StateError, message, where
+from lumijit.runtime.errors import StateError
 
 _node_of = attrgetter("_node")
 Ignored = Callable[[Location, Any], bool]
@@ -48,16 +48,6 @@ _START: Moment = ({}, {})
 def _none(place: Location, key: Any) -> bool:
     """Ignore nothing."""
     return False
-
-
-@dataclass
-class Change:
-    """An entry that held or holds arrays, and what it was and became."""
-
-    place: Location
-    key: Any
-    before: Any
-    after: Any
 
 
 class Outside:
@@ -97,7 +87,7 @@ class Outside:
             type(leaf) in PLAIN or isinstance(leaf, FlatArray) for leaf in parts.leaves
         ):
             for name, kind, value in parts.nodes():
-                if is_buffer(value):
+                if isinstance(value, COPIED) and is_buffer(value):
                     self.reach.seen.add(id(value))  # The construct compares it.
                 elif kind is None and not isinstance(value, FlatArray):
                     self.reach.follow(value, name)
@@ -219,32 +209,10 @@ class Outside:
         refusal: refusals.Refusal,
         span: Span = WHOLE,
     ) -> StateError:
-        """Word the error for a change that `who` made."""
-        place, root = change.place, change.place
-        names = [change.key]
-        while root.parent is not None:
-            names.append(root.parent.key_of(root.owner))
-            root = root.parent
+        """Word the error for a change that `who` made, one of a span's functions."""
         stop = None if span.stop is None else span.stop.functions
         functions = self.reach.functions[span.start.functions : stop]
-        classes = {type(place.owner), type(root.owner)}
-        methods = [m for cls in classes for m in methods_of(cls)]
-        line = assignment([n for n in names if isinstance(n, str)], functions, methods)
-        shown = f"'{place.path(change.key)}'"
-        if root.label == "self":
-            shown += f" of a {type(root.owner).__name__!r} object"
-        before = "nothing" if change.before is MISSING else describe(change.before)
-        after = "nothing" if change.after is MISSING else describe(change.after)
-        problem = f"{who} changes {shown} (it held {before}, and would hold {after})"
-        if isinstance(place, Position):
-            problem, refusal = f"{who} advances {shown}", refusals.ADVANCE
-        elif isinstance(place, Buffer):
-            problem, refusal = f"{who} changes {shown} in place", refusals.CONTENTS
-        text = message(construct, f"{problem}: {refusal.reason}", refusal.fix)
-        if line:
-            here = where()
-            text = f"{line}: {text.removeprefix(f'{here}: ')} (Construct: {here}.)"
-        return StateError(text)
+        return refusals.refused(construct, who, change, refusal, functions)
 
 
 def _is_written(array: Any) -> bool:
@@ -267,13 +235,6 @@ def _is_equal(before: Node, after: Node) -> bool:
         return False
     value = np.asarray(before.attr, before.type.numpy)
     return data(after).tobytes() == np.full(after.size, value).tobytes()
-
-
-def call_error(
-    outside: Outside, construct: str, who: str, change: Change, span: Span
-) -> StateError:
-    """Word the error for what a function chosen per element changed."""
-    return outside.error(construct, who, change, refusals.CALL, span)
 
 
 @dataclass
@@ -310,7 +271,7 @@ def watch(
     Returns:
         None if there is nothing that they could leave anything in.
     """
-    if all(map(is_state, values)) and all(map(Inert(), functions)):
+    if are_states(values) and all(map(Inert(), functions)):
         return None
     outside = Outside(own_names, around)
     entries = [value for _, value in owned]
@@ -345,7 +306,7 @@ def left_alone(
     def adopt(changes: list[Change], watch: Outside = outside) -> None:
         adopted = About(*describe()).adopt
         if adopted is not None and all(map(_may_be_state, changes)):
-            adopted(watch, [assignable(c.place, c.key) for c in changes])
+            adopted(watch, [_assignable(c.place, c.key) for c in changes])
 
     def refuse(change: Change, watch: Outside = outside) -> StateError:
         about = About(*describe())
@@ -381,7 +342,7 @@ def _pairs(
             continue
         if isinstance(old, FlatArray):
             yield id(old), new, new._node
-        elif is_container(old) or isinstance(old, NestedArray):
+        elif _is_tree(old):
             leaves = Parts((old,)).leaves, Parts((new,)).leaves
             if len(leaves[0]) == len(leaves[1]):
                 yield from _pairs(*leaves)
@@ -404,7 +365,7 @@ def standing_in(
         watcher: Outside | None = outside if ids else None
         while watcher is not None:
             entries = [
-                assignable(place, key)
+                _assignable(place, key)
                 for place in watcher.reach.places
                 for key, value in place.kept.items()
                 if id(value) in ids
@@ -424,6 +385,26 @@ def _may_be_state(change: Change) -> bool:
     return is_known and after is not MISSING and after is not None
 
 
+def _assignable(place: Location, key: Any) -> tuple[Location, Any, str]:
+    """Return which entry becomes state in place of one, with its path.
+
+    Of what is in a tuple, that is the one with the tuple, however deep in PyTrees: no
+    array must be in two entries.
+    """
+    found = place, key
+    parent = place.parent
+    while parent is not None and _is_tree(place.owner):
+        key = parent.key_of(place.owner)
+        if isinstance(place.owner, tuple):
+            found = parent, key
+        place, parent = parent, parent.parent
+    return *found, found[0].path(found[1])
+
+
+def _is_tree(value: Any) -> bool:
+    return isinstance(value, NestedArray) or is_container(value)
+
+
 def _worst(changes: list[Change]) -> Change:
     """Return the change to tell of: of a value that can't be state, else the first."""
     had = (c for c in changes if c.before is not MISSING and not _may_be_state(c))
@@ -439,7 +420,12 @@ def watched(
 ) -> Callable[..., Any]:
     """Return a body function that may not change objects besides its arguments."""
 
+    # It stays so, as there is nothing that it changes.
+    is_inert = Inert()(function)
+
     def body(*args: Any) -> Any:
+        if is_inert and are_states(args):
+            return function(*args)
         outside = watch((function,), args, labels)
         if outside is None:
             return function(*args)

@@ -16,8 +16,9 @@ from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.control.bytecode import Inert, is_state
 from lumijit.control.callees import Callee, parameters_of, refuse_arity
-from lumijit.control.captured_state import Change, Outside, call_error
+from lumijit.control.captured_state import Outside
 from lumijit.control.reachability import WHOLE, Span
+from lumijit.control.refusals import CALL, Change
 from lumijit.control.results import Results
 from lumijit.control.state import check_loose, is_array, loose
 from lumijit.pytree import Parts
@@ -96,7 +97,7 @@ class Invocation:
         outside = self.outside
         if outside is not None:
             for change in outside.restore(WHOLE)[:1]:
-                raise call_error(outside, self.name, "a callable", change, WHOLE)
+                raise outside.error(self.name, "a callable", change, CALL)
 
     def invoke(
         self,
@@ -118,7 +119,7 @@ class Invocation:
             return self._invoke(callee, values, written)
 
         def refuse(change: Change) -> StateError:
-            return call_error(outside, self.name, str(callee), change, span)
+            return outside.error(self.name, str(callee), change, CALL, span)
 
         result: tuple[Any, Set[int]] = outside.during(
             lambda: self._invoke(callee, values, written), refuse, span

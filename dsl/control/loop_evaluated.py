@@ -135,7 +135,8 @@ class EvaluatedLoop:
 
     def _materialize(self, state: State, size: int) -> None:
         """Put literals into memory: later iterations then reuse the first's kernel."""
-        for leaf in Parts(state).leaves:
+        parts = Parts(state)
+        for leaf in parts.leaves:
             if is_array(leaf) and leaf._node.size == size:
                 leaf._rehouse(opaque(leaf._node, leaf._spec.backend.device))
 
@@ -148,8 +149,9 @@ class EvaluatedLoop:
         return following
 
     def _evaluate(self, state: State, active: Node) -> None:
-        leaves = Parts(state).leaves
-        evaluate([active, *(leaf._node for leaf in leaves if is_array(leaf))])
+        parts = Parts(state)
+        found = [leaf._node for leaf in parts.leaves if is_array(leaf)]
+        evaluate([active, *found])
 
     def _iterate(self, state: State, active: Node) -> tuple[State, Node]:
         """Run the body, then the condition; neither has run if one raises."""
@@ -231,10 +233,7 @@ class EvaluatedLoop:
         finally:
             held.restore()
         if Undefined in map(type, state):
-            state = tuple(
-                zeros_like(value) if is_late(entry, value) else entry
-                for entry, value in zip(state, returned, strict=True)
-            )
+            state = tuple(map(_begun, state, returned))
             old = Parts(state, self.labels)
         if not old.is_like(new):
             raise structure_changed(self.name, old, new)
@@ -242,7 +241,8 @@ class EvaluatedLoop:
         results: list[Result] = []
         known: dict[tuple[int, int], Any] = {}
         twins = common_twins(old, new)
-        for k, (before, value) in enumerate(zip(old.leaves, new.leaves, strict=True)):
+        for k, before in enumerate(old.leaves):
+            value = new.leaves[k]
             if k in twins:
                 value = merged[twins[k]]
             elif value is not before:
@@ -334,6 +334,11 @@ class EvaluatedLoop:
             self.returned[id(blended)] = value._node
         merged = wrap(type(value), blended)
         return stand(merged) if is_number else merged
+
+
+def _begun(entry: Any, value: Any) -> Any:
+    """Return what a variable was before a turn, of zeros if it gets a value there."""
+    return zeros_like(value) if is_late(entry, value) else entry
 
 
 def _sources(

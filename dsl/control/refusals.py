@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lumijit.control.blame import assignment, methods_of
+from lumijit.control.buffers import Buffer
+from lumijit.control.locations import MISSING, Location
+from lumijit.control.positions import Position
+from lumijit.control.state import describe
+from lumijit.runtime.errors import StateError, message, where
 
 
 class Refusal(NamedTuple):
@@ -45,3 +54,46 @@ ADVANCE = Refusal(
     "or more often than others (it can't be put back)",
     "take the values before, into a list or an array.",
 )
+
+
+@dataclass
+class Change:
+    """An entry that held or holds arrays, and what it was and became."""
+
+    place: Location
+    key: Any
+    before: Any
+    after: Any
+
+
+def refused(
+    construct: str,
+    who: str,
+    change: Change,
+    refusal: Refusal,
+    functions: Iterable[Any],
+) -> StateError:
+    """Word the error for a change that `who` made, where one of the functions does."""
+    place, root = change.place, change.place
+    names = [change.key]
+    while root.parent is not None:
+        names.append(root.parent.key_of(root.owner))
+        root = root.parent
+    classes = {type(place.owner), type(root.owner)}
+    methods = [m for cls in classes for m in methods_of(cls)]
+    line = assignment([n for n in names if isinstance(n, str)], functions, methods)
+    shown = f"'{place.path(change.key)}'"
+    if root.label == "self":
+        shown += f" of a {type(root.owner).__name__!r} object"
+    before = "nothing" if change.before is MISSING else describe(change.before)
+    after = "nothing" if change.after is MISSING else describe(change.after)
+    problem = f"{who} changes {shown} (it held {before}, and would hold {after})"
+    if isinstance(place, Position):
+        problem, refusal = f"{who} advances {shown}", ADVANCE
+    elif isinstance(place, Buffer):
+        problem, refusal = f"{who} changes {shown} in place", CONTENTS
+    text = message(construct, f"{problem}: {refusal.reason}", refusal.fix)
+    if line:
+        here = where()
+        text = f"{line}: {text.removeprefix(f'{here}: ')} (Construct: {here}.)"
+    return StateError(text)

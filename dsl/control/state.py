@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import reprlib
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
@@ -24,6 +23,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.control.buffers import COPIED
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, kind_of
 from lumijit.pytree_walks import flat_map
@@ -39,7 +39,7 @@ from lumijit.undeclared import differs, undeclared
 
 NUMBERS = (bool, int, float)
 _WITHOUT = (list, tuple, dict)
-_MUTABLE = (set, bytearray, deque, np.ndarray, array)
+_MUTABLE = (set, deque, *COPIED)
 MODES = ("scalar", "symbolic", "evaluated", None)
 State = tuple[Any, ...]
 

@@ -24,6 +24,7 @@ from lumijit.derivatives.gradients import (
     grad_enabled,
     mapped,
     tracked_leaves,
+    with_same_nodes,
 )
 from lumijit.derivatives.propagation import reason
 from lumijit.derivatives.scopes import resume_grad
@@ -60,7 +61,7 @@ class Call:
                     "beforehand (functools.partial).",
                 )
         with resume_grad(self.variables):
-            value = function(*mapped(self.variables, _same))
+            value = function(*with_same_nodes(self.variables))
             # Nodes of their own, of which no other result is computed.
             self.outputs = mapped(value, trace.copied)
 
@@ -80,7 +81,7 @@ class Call:
         if chosen is not None:
             for vertex in found:
                 chosen.include(vertex)
-        return mapped(value, _same)
+        return with_same_nodes(value)
 
     def push(self, tangents: Any) -> Any:
         """Return the derivatives of results, from those of the arguments."""
@@ -100,7 +101,7 @@ class Call:
         with resume_grad(*own):
             # The function may have run traversals itself.
             _clear(starts, ends)
-            accumulate(source, seeds, _same)
+            accumulate(source, seeds)
             traversal.traverse_between(starts, ends, is_forward, is_tracked)
             found = grad(target)
             _clear(starts, ends)
@@ -127,10 +128,6 @@ def _linked(node: Node) -> Node:
     if vertices.is_tracked(node):
         return trace.copied(node)
     return trace.detached(node)
-
-
-def _same(node: Node) -> Node:
-    return node
 
 
 def jvp(

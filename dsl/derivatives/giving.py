@@ -143,13 +143,13 @@ def accum_grad(target: Any, source: Any) -> None:
             _add_gradient(vertex, change, _active(vertex, "lumijit.accum_grad"))
 
 
-def accumulate(target: Any, source: Any, take: Callable[[Node], Node]) -> None:
-    """Add to gradients what `take` makes of the nodes of other values.
+def accumulate(target: Any, source: Any) -> None:
+    """Add other values to gradients.
 
     Also, as where a traversal begins, to those of arrays from outside of a region.
     """
     for mine, theirs in _pairs(target, source):
-        _add_gradient(mine._node.vertex, take(theirs._node))
+        _add_gradient(mine._node.vertex, theirs._node)
 
 
 def _pairs(target: Any, source: Any) -> Iterator[tuple[FlatArray, FlatArray]]:

@@ -20,7 +20,12 @@ from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.derivatives.functional import Call
-from lumijit.derivatives.gradients import detach, mapped, tracked_leaves
+from lumijit.derivatives.gradients import (
+    detach,
+    mapped,
+    tracked_leaves,
+    with_same_nodes,
+)
 from lumijit.initialize import check_callable
 from lumijit.pytree import tree_leaves, tree_map
 from lumijit.runtime.config import JitFlag, flags, scoped_set_flag
@@ -167,7 +172,7 @@ class _Check:
 
     def _moved(self, column: int, sign: float) -> Matrix:
         """Return the results, with one entry of the inputs moved."""
-        variables = mapped(self._variables, _same)
+        variables = with_same_nodes(self._variables)
         start = 0
         for leaf, values in zip(tracked_leaves(variables), self._leaves, strict=True):
             moved = values.copy()
@@ -197,7 +202,7 @@ class _Check:
         if suspect:
             problem += f"; the operation {suspect!r} disagrees with its own differences"
         fix = "mend the derivative"
-        middle = _entries(self._function(*mapped(self._variables, _same)))[row]
+        middle = _entries(self._function(*with_same_nodes(self._variables)))[row]
         sides = [
             sign * (self._moved(column, sign)[row] - middle) / self._steps[column]
             for sign in (-1.0, 1.0)
@@ -233,10 +238,6 @@ def _entries(value: Any) -> Matrix:
 
 def _zeros(node: Node) -> Node:
     return trace.literal(node.type, node.type.wrap(0), node.size)
-
-
-def _same(node: Node) -> Node:
-    return node
 
 
 def _entry(value: Any, name: str, position: int) -> str:

@@ -125,6 +125,11 @@ def grad_enabled(*args: Any) -> bool:
     return any(vertices.is_tracked(leaf._node) for leaf in tracked_leaves(*args))
 
 
+def with_same_nodes(value: Any) -> Any:
+    """Return a PyTree with other arrays, which have the same nodes."""
+    return mapped(value, lambda node: node)
+
+
 def mapped(value: Any, function: Any, preserve_type: bool = True) -> Any:
     """Give the arrays of a PyTree other nodes, and types without derivatives."""
     is_flat = isinstance(value, FlatArray)

@@ -294,18 +294,22 @@ def check_op(op: Any, construct: str) -> None:
         raise ArrayTypeError(construct, problem, "pass a member of ReduceOp.")
 
 
+_LINEAR = (ReduceOp.Add, ReduceOp.Identity)
+_BITWISE = (ReduceOp.And, ReduceOp.Or)
+_ARITHMETIC = (ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Max)
+
+
 def check_reducible(op: ReduceOp, spec: ArraySpec, construct: str) -> None:
     """Raise unless entries of a type can be combined by an operation."""
     dtype = spec.dtype
-    if spec.kind.is_number and op not in (ReduceOp.Add, ReduceOp.Identity):
+    if spec.kind.is_number and op not in _LINEAR:
         raise ArrayTypeError(
             construct,
             f"{op.name} isn't defined for {spec.kind.name} arrays",
             "reduce a list of arrays, or the components '.array'.",
         )
-    bitwise = op in (ReduceOp.And, ReduceOp.Or)
-    arithmetic = op in (ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Max)
-    if (bitwise and dtype.is_float) or (arithmetic and dtype.is_bool):
+    bitwise = dtype.is_float and op in _BITWISE
+    if bitwise or (dtype.is_bool and op in _ARITHMETIC):
         fix = "use Add, Mul, Min or Max." if bitwise else "use And or Or for masks."
         raise ArrayTypeError(
             construct, f"{op.name} isn't defined for {dtype.name} entries", fix

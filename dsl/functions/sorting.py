@@ -140,9 +140,7 @@ def _extreme(construct: str, op: str, value: Any, axis: Any, keepdims: bool) -> 
     def places(flat: Any, length: int, inner: int = 1) -> Any:
         cls = uint32_array_t(type(flat))
         if isinstance(flat, HostArray):
-            runs = side_by_side(flat, length, inner)
-            order = _host_places(runs, length, op == "max")
-            return cls(order[:, 0].astype(np.uint32))
+            return cls(_host_ranked(flat, length, inner, 0, op == "max"))
         return wrap_flat(cls, sorting.extreme_places(flat._node, length, op, inner))
 
     if axis is None and not keepdims and isinstance(value, ArrayBase):
@@ -193,9 +191,7 @@ def median(
         rank = (length - 1) // 2
         cls = uint32_array_t(type(flat))
         if isinstance(flat, HostArray):
-            runs = side_by_side(flat, length, inner)
-            order = _host_places(runs, length, False)
-            place = cls(order[:, rank].astype(np.uint32))
+            place = cls(_host_ranked(flat, length, inner, rank))
         else:
             found = ranks.ranked_places(flat._node, length, inner, rank)
             place = wrap_flat(cls, found)
@@ -231,6 +227,14 @@ def _host_places(flat: HostArray, length: int, descending: bool) -> Any:
     if not descending:
         return np.argsort(rows, axis=1, kind="stable")
     return length - 1 - np.argsort(rows[:, ::-1], axis=1, kind="stable")[:, ::-1]
+
+
+def _host_ranked(
+    flat: HostArray, length: int, inner: int, rank: int, descending: bool = False
+) -> Any:
+    """Return, for each run, the position of the entry of a rank."""
+    order = _host_places(side_by_side(flat, length, inner), length, descending)
+    return order[:, rank].astype(np.uint32)
 
 
 def _checked(construct: str, value: Any, axis: Any) -> int | None:

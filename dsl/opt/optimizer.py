@@ -30,7 +30,7 @@ from lumijit.runtime.errors import (
     SizeError,
     UnknownKeyError,
 )
-from lumijit.type_traits import float64_array_t, uint32_array_t
+from lumijit.type_traits import uint32_array_t
 
 
 def _shared(value: Any) -> Any:
@@ -253,7 +253,7 @@ class Optimizer(MutableMapping[str, Any]):
 
     def _place(self, key: str, entry: Entry) -> tuple[str | None, type[Any]]:
         owner = key if key in self._own_rates else None
-        return owner, float64_array_t(entry.cls)
+        return owner, entry.wide
 
     def gradients(self) -> list[Any]:
         """Return the gradients that have arrived, as flat arrays.

@@ -12,7 +12,7 @@ from lumijit.derivatives.gradients import enable_grad, grad, tracked_leaves
 from lumijit.derivatives.scopes import resume_grad
 from lumijit.functions.evaluation import make_opaque, opaque
 from lumijit.pytree import Parts
-from lumijit.type_traits import detached_t, float32_array_t
+from lumijit.type_traits import detached_t, float32_array_t, float64_array_t
 
 State = dict[str, Any]
 
@@ -29,6 +29,8 @@ class Entry:
         self.array = array
         cls = detached_t(array)
         self.cls = float32_array_t(cls) if cls._spec.dtype.bits < 32 else cls
+        # What rates are stored as.
+        self.wide = float64_array_t(self.cls)
         self._slots = slots
         self.reset()
 

@@ -112,13 +112,17 @@ class Differentiated:
         return lines if len(lines) > 1 else ["calls a recording without derivatives"]
 
 
+def _results(value: Any, is_result: Sequence[bool]) -> list[FlatArray]:
+    """List the leaves of what a function returns of which derivatives are asked."""
+    return list(itertools.compress(pytree.Parts((value,)).leaves, is_result))
+
+
 def _pulling(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
     def pulled(
         args: tuple[Any, ...], kwargs: dict[str, Any], seeds: list[FlatArray]
     ) -> None:
         """Add to the gradients of the inputs, which are variables."""
-        parts = pytree.Parts((function(*args, **kwargs),))
-        outputs = list(itertools.compress(parts.leaves, is_result))
+        outputs = _results(function(*args, **kwargs), is_result)
         set_grad(outputs, seeds)
         enqueue(ADMode.Backward, outputs)
         traverse(ADMode.Backward)
@@ -129,8 +133,7 @@ def _pulling(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
 def _pushing(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
     def pushed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[FlatArray]:
         """Return derivatives of the results, from the gradients of the inputs."""
-        parts = pytree.Parts((function(*args, **kwargs),))
-        outputs = list(itertools.compress(parts.leaves, is_result))
+        outputs = _results(function(*args, **kwargs), is_result)
         forward_to(outputs, flags=ADFlag.ClearNone | ADFlag.AllowNoGrad)
         return [grad(leaf) for leaf in outputs]
 

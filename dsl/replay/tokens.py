@@ -5,7 +5,6 @@ Equal tokens mean that a recording may serve both.
 
 from __future__ import annotations
 
-import ctypes
 import zlib
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -21,7 +20,7 @@ from lumijit.syntax.entry_points import Runtime
 
 NUMBERS = (int, float)
 # Memory of the host: NumPy's, that of the scalar namespace, Python's.
-HOST = (*buffers.KINDS, memoryview, ctypes.Array, HostArray)
+HOST = (*buffers.KINDS, memoryview, HostArray)
 NAMED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 
 

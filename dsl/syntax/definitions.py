@@ -6,7 +6,7 @@ the functions consist of is up to `vectorized_code` and `expressions`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import gast
@@ -15,7 +15,7 @@ from lumijit.syntax import build
 from lumijit.syntax.control_tree import If, Statement, While
 from lumijit.syntax.invented import PREFIX, RUNTIME
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache
-from lumijit.syntax.names import Effects, NameScope, dotted_name
+from lumijit.syntax.names import NameScope, dotted_name
 from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.purity import Purity
 from lumijit.syntax.site import Site
@@ -117,40 +117,56 @@ class Definitions:
         self,
         node: Any,
         kind: str,
-        ins: list[str],
-        outs: list[str],
-        optional: list[str] | None = None,
-        lenient: list[str] | None = None,
-        construct: If | While | None = None,
+        ins: Iterable[str] = (),
+        outs: Iterable[str] = (),
+        **facts: Any,
     ) -> int:
         """Register a place of vectorized code; its number tells it from others."""
-        effects = Effects() if construct is None else self.effects.deep(construct)
+        site = Site(
+            self.source.filename,
+            self.source.function,
+            SourcePlace.of(node),
+            kind,
+            tuple(ins),
+            tuple(outs),
+            **facts,
+        )
+        self.sites.append(site)
+        return len(self.sites) - 1
+
+    def construct_site(
+        self,
+        node: If | While,
+        kind: str,
+        ins: list[str],
+        outs: list[str],
+        optional: list[str],
+        lenient: list[str],
+    ) -> int:
+        """Register a branch or a loop, with what its blocks do to variables."""
+        effects = self.effects.deep(node)
         owner = class_around(self.source.function)
         paths = []
         for path in sorted(effects.stored):
             root, *attributes = path.split(".")
             if root in ins:
                 paths.append((root, *(mangled(a, owner) for a in attributes)))
-        site = Site(
-            filename=self.source.filename,
-            function=self.source.function,
-            place=SourcePlace.of(node),
-            kind=kind,
-            ins=tuple(ins),
-            outs=tuple(outs),
-            optional=frozenset(optional or ()),
+        return self.site(
+            node.stmt,
+            kind,
+            ins,
+            outs,
+            optional=frozenset(optional),
             rebound=frozenset(effects.writes | effects.deletes),
-            lenient=frozenset(lenient or ()),
-            excluded=frozenset() if construct is None else construct.hints.exclude,
+            lenient=frozenset(lenient),
+            excluded=frozenset(node.hints.exclude),
             paths=tuple(paths),
-            raising=None if construct is None else raising_in(construct),
+            raising=raising_in(node),
         )
-        self.sites.append(site)
-        return len(self.sites) - 1
 
     def refusal(self, node: Any, reason: str) -> Any:
         """Make the call that raises the error for `node`."""
-        site = self.site(node, "statement", [], [])
+        site = self.site(node, "statement")
         return build.call("refuse", build.constant(site), build.constant(reason))
 
     def check_mode(self, node: Statement, culprit: Any, reason: str) -> None:

@@ -21,7 +21,7 @@ class SourcePlace(NamedTuple):
 
 
 def pointed_text(
-    filename: str, function: str, place: SourcePlace, problem: str, fix: str = ""
+    filename: str, function: str, place: SourcePlace, problem: str, fix: str
 ) -> str:
     """Word a message that shows the source line and a caret below it."""
     text = f"{filename}:{place.line} in {function}: @syntax: {problem}."
@@ -37,7 +37,7 @@ def pointed_text(
 
 
 def syntax_error(
-    filename: str, function: str, place: SourcePlace, problem: str, fix: str = ""
+    filename: str, function: str, place: SourcePlace, problem: str, fix: str
 ) -> errors.SyntaxTransformError:
     """Make the error for a place in a source file."""
     text = pointed_text(filename, function, place, problem, fix)

@@ -35,7 +35,7 @@ SPLIT = PREFIX + "split"
 class NativeWriter:
     """Writes the plain form of one function."""
 
-    def __init__(self, regions: RegionWriter, refuse: str = "") -> None:
+    def __init__(self, regions: RegionWriter, refuse: str) -> None:
         """Go over to `regions` for arrays; with `refuse`, refuse them instead."""
         self.regions = regions
         self.definitions = regions.definitions
@@ -257,17 +257,23 @@ class NativeWriter:
         pieces = node.pieces
         assert pieces is not None
         assert pieces.loop is not None
-        start = self._start_split(node, bound)
-        flags = [build.assign(f, build.constant(False)) for f in pieces.flags]
-        bound |= set(pieces.flags)
+        start = self._start_pieces(node, pieces, bound)
         if pieces.loop.carrier is not None:
             value = build.call("unforced", build.name(temp))
-            flags.append(build.assign(pieces.loop.carrier, value))
+            start.append(build.assign(pieces.loop.carrier, value))
             bound.add(pieces.loop.carrier)
         first = None if node.hints.mode is not None else build.name(temp)
         call = self.regions.loop(pieces.loop, bound, first)
         after = self.regions.statements(pieces.after, bound)
-        return [*start, *flags, *call, *after]
+        return [*start, *call, *after]
+
+    def _start_pieces(
+        self, node: Statement, pieces: LoopPieces, bound: set[str]
+    ) -> list[Any]:
+        """Lower the flags of a loop, and all others if its lanes are about to jump."""
+        start = self._start_split(node, bound)
+        bound |= set(pieces.flags)
+        return start + [build.assign(f, build.constant(False)) for f in pieces.flags]
 
     def _end_split(self, node: While | For) -> list[Any]:
         """Return to plain mode after a loop that only `break` could leave."""
@@ -334,12 +340,10 @@ class NativeWriter:
             return self._refusal(node)
         pieces = node.pieces
         assert pieces is not None
-        start = self._start_split(node, bound)
-        flags = [build.assign(f, build.constant(False)) for f in pieces.flags]
-        bound |= set(pieces.flags)
+        start = self._start_pieces(node, pieces, bound)
         counted = next(n for n in node.lowered if isinstance(n, For)).counted
         call = self.regions.statements([*counted, *pieces.after], bound)
-        return [*start, *flags, *call]
+        return [*start, *call]
 
 
 def _nests(node: If) -> bool:

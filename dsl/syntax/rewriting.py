@@ -40,14 +40,13 @@ from lumijit.syntax.control_tree import Statement, TreeBuilder
 from lumijit.syntax.counters import rebind
 from lumijit.syntax.definitions import Definitions
 from lumijit.syntax.entry_points import Runtime
-from lumijit.syntax.function_object import bound
 from lumijit.syntax.hint_reader import HintReader
 from lumijit.syntax.invented import PREFIX, RESULT
 from lumijit.syntax.jumps import JumpRemover
 from lumijit.syntax.liveness import DefiniteAssignment, EffectCache, Liveness
 from lumijit.syntax.meanings import Meanings, Path
 from lumijit.syntax.names import NameScope, own_parts, scope_of
-from lumijit.syntax.outline import compiled, outline
+from lumijit.syntax.outline import bound, compiled, outline
 from lumijit.syntax.plain_code import SPLIT, NativeWriter
 from lumijit.syntax.purity import Purity
 from lumijit.syntax.site import Site
@@ -149,11 +148,12 @@ class _Rewriting:
         definitions = Definitions(
             self.source, scope, effects, assigned, purity, self.new_name, self.sites
         )
-        regions = RegionWriter(definitions)
+
+        def write_plain(nodes: list[Statement], reason: str) -> list[Any]:
+            return NativeWriter(regions, reason).block(nodes, set())
+
+        regions = RegionWriter(definitions, write_plain)
         native = NativeWriter(regions, _refused_function(tree))
-        regions.write_plain = lambda inner, reason: NativeWriter(regions, reason).block(
-            inner, set()
-        )
         body = native.function(nodes, set(scope.parameters))
         if native.tests_split:
             start = build.assign(SPLIT, build.constant(False))

@@ -74,15 +74,15 @@ class Site:
     #: Variables that they return, in order.
     outs: tuple[str, ...]
     #: Those of `outs` that are results only where their value is mutable.
-    optional: frozenset[str]
+    optional: frozenset[str] = frozenset()
     #: Variables that the construct assigns, not just their contents.
-    rebound: frozenset[str]
+    rebound: frozenset[str] = frozenset()
     #: Those that need no value in lanes or branches that don't reach the end.
-    lenient: frozenset[str]
+    lenient: frozenset[str] = frozenset()
     #: Variables that a hint keeps out of the state.
-    excluded: frozenset[str]
+    excluded: frozenset[str] = frozenset()
     #: Attributes that the construct assigns: a variable and what follows it.
-    paths: tuple[tuple[str, ...], ...]
+    paths: tuple[tuple[str, ...], ...] = ()
     #: The statement inside that raises for all elements which get there, if any.
     raising: Raising | None = None
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)

@@ -5,7 +5,6 @@ business of `names` and `control_tree`.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import dis
@@ -27,7 +26,8 @@ from lumijit.syntax.places import SourcePlace, syntax_error
 _WRAPPER = "if 1:\n"
 # Files that are older can't have been edited since they were imported.
 _STARTED = time.time()
-_FUTURE = sum(getattr(__future__, n).compiler_flag for n in __future__.all_feature_names)
+_FEATURES = (getattr(__future__, name) for name in __future__.all_feature_names)
+_FUTURE = sum(feature.compiler_flag for feature in _FEATURES)
 _OPERATORS = ("BINARY", "INPLACE", "COMPARE", "UNARY", "CONTAINS", "IS_OP")
 
 

@@ -30,15 +30,21 @@ _DROPPED = PREFIX + "dropped"
 class RegionWriter:
     """Writes the vectorized form of constructs of one function."""
 
-    def __init__(self, definitions: Definitions) -> None:
-        """Write for the function whose pieces are defined in `definitions`."""
+    def __init__(
+        self,
+        definitions: Definitions,
+        write_plain: Callable[[list[Statement], str], list[Any]],
+    ) -> None:
+        """Write for the function whose pieces are defined in `definitions`.
+
+        `write_plain` writes constructs that can't be vectorized where they stand.
+        """
         self.definitions = definitions
         self.scope = definitions.scope
         self.effects = definitions.effects
         self.assigned = definitions.assigned
         self.rewriter = ExpressionRewriter(definitions)
-        #: Writes constructs that can't be vectorized where they stand.
-        self.write_plain: Callable[[list[Statement], str], list[Any]] = _no_plain
+        self.write_plain = write_plain
 
     # Statements.
 
@@ -94,9 +100,7 @@ class RegionWriter:
         # lanes that don't get there.
         lenient = [n for n in outs if n not in self.assigned.unsure_names]
         kind = "guarded statements" if node.is_guard else "if"
-        site = self.definitions.site(
-            node.stmt, kind, ins, outs, optional, lenient, node
-        )
+        site = self.definitions.construct_site(node, kind, ins, outs, optional, lenient)
         functions = [
             self.block_function(node.body, f"then{node.stmt.lineno}_", ins, outs),
             self.block_function(node.orelse, f"else{node.stmt.lineno}_", ins, outs),
@@ -128,8 +132,8 @@ class RegionWriter:
         unsure = self.assigned.unsure_names
         own = [n for n in outs if not n.startswith(PREFIX)]
         lenient = [n for n in outs if n not in unsure or n not in own]
-        site = self.definitions.site(
-            node.stmt, kind, state, outs, optional, lenient, node
+        site = self.definitions.construct_site(
+            node, kind, state, outs, optional, lenient
         )
         line = node.stmt.lineno
         test = self._loop_test(node, f"condition{line}_", state)
@@ -205,7 +209,7 @@ class RegionWriter:
         reason = build.constant("'match' on an array")
 
         def require_plain(value: Any) -> Any:
-            site = build.constant(self.definitions.site(node.stmt, "match", [], []))
+            site = build.constant(self.definitions.site(node.stmt, "match"))
             return build.located(
                 build.call("require_plain", value, site, reason), value
             )
@@ -273,7 +277,3 @@ class RegionWriter:
 
     def _obstacle(self, nodes: list[Statement]) -> tuple[Any, str] | None:
         return find_obstacle(nodes, self.scope, self.effects)
-
-
-def _no_plain(_nodes: list[Statement], _reason: str) -> list[Any]:
-    raise AssertionError("the plain writer is not connected")

@@ -155,7 +155,7 @@ def resample(
 
 def convolve(
     source: Array,
-    filter: Filter | Sequence[float],
+    filter: Filter | Sequence[float] | Array,
     filter_radius: float | None = None,
     *,
     axis: Any = None,
@@ -167,8 +167,9 @@ def convolve(
 
     Args:
         source: tensor or flat array of floats.
-        filter: a sequence or array of weights, as of `numpy.convolve(…, mode="same")`,
-            by which there are no derivatives; a function from a distance to a weight; or a name, as of `resample`.
+        filter: weights, as of `numpy.convolve(…, mode="same")`, by which there are no
+            derivatives; a function from a distance to a weight; or a name, as of
+            `resample`.
         filter_radius: distance from which on a function is 0; the factor by which a
             named filter is made wider.
         axis: axis or axes; None for all.
@@ -190,19 +191,20 @@ def convolve(
     construct = "lumijit.convolve"
     tensor = _source(construct, source, boundary, mode)
     if hasattr(filter, "__len__") and not isinstance(filter, str):
-        if isinstance(filter, ArrayBase) and grad_enabled(filter):
+        weights: Any = filter
+        if isinstance(weights, ArrayBase) and grad_enabled(weights):
             raise ArrayValueError(
                 construct,
                 "the weights are tracked, and there are no derivatives by weights",
                 "pass lumijit.detach(weights), or add up products of slices.",
             )
-        if filter_radius is not None or not len(filter):
+        if filter_radius is not None or not len(weights):
             raise ArrayValueError(
                 construct,
                 "weights have no radius, and there must be one at least",
                 "leave 'filter_radius' out.",
             )
-        taps = np.array([float(w) for w in filter])[::-1]
+        taps = np.array([float(w) for w in weights])[::-1]
         offsets = np.arange(len(taps)) - len(taps) // 2
     else:
         radius, values = _function(construct, filter, filter_radius)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lumijit import indexing, initialize, printing, promotion
+from lumijit import indexing, initialize, printing, promotion, updates
 from lumijit.arrays import FlatArray, device_entries, is_on_device
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
@@ -264,16 +264,16 @@ class TensorArray(ArrayBase):
         one value for all is written in it.
         """
         flat, cls = self._flat, index_class(self._flat._spec)
-        if where.size == 1 and indexing.is_put(flat, where.start, value._node):
+        if where.size == 1 and updates.is_put(flat, where.start, value._node):
             return
         same = where.forwards()
         index = (same if len(value) == 1 else where).positions(cls)._node
         everywhere = trace.make_true(1)
         index, mask = memory.aim(flat, index, everywhere, "scatter", is_inside=True)
         is_update = value._node.size == where.size and where.is_injective
-        if is_update and indexing.is_update(flat, value):
+        if is_update and updates.is_update(flat, value):
             other = None if same is where else same.positions(cls)._node
-            if indexing.is_updated(flat, value, index, mask, other):
+            if updates.is_updated(flat, value, index, mask, other):
                 return
         memory.update(flat, value._node, index, mask)
 
@@ -337,10 +337,15 @@ def broadcast_operands(
 
     One entry may stand for all.
     """
-    shape: Shape = operands[0]._shape
-    if all(o._shape == shape for o in operands[1:]):
-        return shape, [o._flat for o in operands]
+    shape: Shape = ()
     shapes = [o._shape for o in operands]
+    for found in shapes:
+        if found and found != shape:
+            if shape:
+                break
+            shape = found
+    else:
+        return shape, [o._flat for o in operands]
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:

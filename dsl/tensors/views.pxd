@@ -3,6 +3,7 @@ cimport cython
 from lumijit.compiler.ir cimport trace
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.ir.ops.record cimport Op
+from lumijit.compiler.transform.substitution cimport at_positions
 
 
 cdef class View:

@@ -169,7 +169,7 @@ def _cell(whole: Any, size: int, mode: WrapMode) -> Any:
 
 def _integer(whole: Any) -> Any:
     """Convert whole floats to integers; NaN becomes 0, and what is large less so."""
-    if not isinstance(whole, float):
+    if not issubclass(whole.__class__, float):
         return int32_array_t(whole)(whole)
     if whole != whole:
         return 0

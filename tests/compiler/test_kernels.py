@@ -27,7 +27,7 @@ from lumijit.compiler.record import memory
 from lumijit.llvm import Float, Int, UInt
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
-from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32
+from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32, DType
 from tests.compiler.support import Holder, array, branch, data, lit, loop
 
 TRUE = trace.make_true(1)
@@ -170,6 +170,21 @@ def test_equal_structures_have_equal_keys() -> None:
 
     assert key(2.5, 3.5) == key(4.5, 5.5)
     assert repr(key(2.5, 3.5)) == repr(key(4.5, 5.5))
+
+
+def test_keys_tell_types_and_later_uses() -> None:
+    """Types of results follow from those of operands; no number equals a mask."""
+
+    def key(dtype: DType) -> Any:
+        x = array(np.arange(8), dtype)
+        total = emit2(ar.ADD, x, x)
+        # (What a walk before has noted doesn't count.)
+        assert described([total]) == described([total])
+        return described([total])
+
+    assert len({key(t) for t in (FLOAT32, FLOAT64, INT32, UINT32)}) == 4
+    numbers = [part for part in key(FLOAT32) if type(part) is int]
+    assert numbers == [3]
 
 
 def test_reasons_of_a_miss() -> None:

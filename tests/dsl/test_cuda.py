@@ -14,6 +14,7 @@ import pytest
 import lumijit as dr
 from lumijit import backend, cuda, llvm
 from lumijit.compiler.ir import placement
+from lumijit.compiler.launch import evaluate
 from lumijit.cuda import Array3f, Bool, Float, Float64, Int, TensorXf, UInt
 from lumijit.runtime import nvptx
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, BackendError
@@ -246,7 +247,8 @@ def test_kernels_that_need_others_have_no_ptx_yet() -> None:
 def test_without_arrays_of_devices_nothing_is_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement, "used", set())
+    for module in (placement, evaluate):
+        monkeypatch.setattr(module, "used", set())
     monkeypatch.setattr(placement, "by_device", None)
     assert (dr.arange(llvm.Float, 3) + 1)[1] == 2
 

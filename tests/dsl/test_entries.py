@@ -50,7 +50,8 @@ def test_writes_one_by_one_take_no_kernels() -> None:
         dr.eval(x)
         dr.sync_thread()
         assert launches(fill) <= 1
-        assert x[299] == 149.5 and x[300] == 150.5
+        assert x[299] == 149.5
+        assert x[300] == 150.5
     x = dr.arange(llvm.Float, 600)
     assert launches(fill) <= 2
     t = dr.zeros(llvm.TensorXf, (20, 30))
@@ -72,9 +73,22 @@ def test_what_was_traced_before_sees_the_entries_of_before() -> None:
     computed = x + 1
     dr.eval(computed)
     x[1] = 10
-    assert list(waiting) == [2, 4, 6] and list(copy) == [1, 2, 3]
-    assert list(same) == [1, 10, 3] and list(x + 1) == [2, 11, 4]
+    assert list(waiting) == [2, 4, 6]
+    assert list(copy) == [1, 2, 3]
+    assert list(same) == [1, 10, 3]
+    assert list(x + 1) == [2, 11, 4]
     assert list(computed) == [2, 3, 4]
+
+
+@pytest.mark.host("views of what a device has are copies")
+def test_tracked_arrays_made_of_lists_show_what_is_written_to_views() -> None:
+    for x in (ad.Float64([1, 2, 3]), ad.Float64(1, 2, 3), ad.Float64(1, 2, 3) + 0):
+        dr.enable_grad(x)
+        view = x.numpy()
+        y = x * x
+        view[:] = 10
+        assert list(x) == [10, 10, 10]
+        assert list(y) == [1, 4, 9]
 
 
 @pytest.mark.host("views of what a device has are copies")
@@ -83,7 +97,8 @@ def test_views_share_what_is_written() -> None:
     view = x.numpy()
     x[0] = 5
     view[2] = 7
-    assert list(x) == [5, 2, 7] and view[0] == 5
+    assert list(x) == [5, 2, 7]
+    assert view[0] == 5
 
 
 def test_of_tracked_arrays_gradients_are_those_of_what_stays() -> None:
@@ -92,7 +107,8 @@ def test_of_tracked_arrays_gradients_are_those_of_what_stays() -> None:
     y = x * x
     y[1] = 5
     dr.backward(dr.sum(y))
-    assert list(y) == [1, 5, 9] and list(x.grad) == [2, 0, 6]
+    assert list(y) == [1, 5, 9]
+    assert list(x.grad) == [2, 0, 6]
 
 
 def test_in_constructs_they_are_those_of_the_elements() -> None:

@@ -1,3 +1,11 @@
+cdef class Operands:
+    cdef readonly slice values
+    cdef readonly slice sources
+    cdef readonly slice targets
+    cdef readonly slice reads
+    cdef readonly bint writes
+
+
 cdef class Op:
     cdef readonly object name
     cdef readonly object arity
@@ -10,7 +18,7 @@ cdef class Op:
     cdef readonly object doc
     cdef readonly object cost
     cdef readonly object roles
-    cdef readonly object operands
+    cdef readonly Operands operands
     cdef readonly object results
     cdef readonly bint is_ordered
     cdef public object derivative

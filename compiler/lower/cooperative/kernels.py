@@ -30,9 +30,9 @@ def emulated(shape: Shape = EMULATED) -> Cooperative:
     return Cooperative(shape, shape, EmulatedBlock)
 
 
-def nvvm(shape: Shape = GPU, scan: Shape = GPU_SCAN) -> Cooperative:
+def nvvm() -> Cooperative:
     """Return the kernels for blocks of GPUs."""
-    return Cooperative(shape, scan, NvvmBlock)
+    return Cooperative(GPU, GPU_SCAN, NvvmBlock)
 
 
 def _writes(code: Callable[..., None]) -> Callable[..., str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lumijit.compiler.plan.target import Code, Collectives, Target
+from lumijit.runtime.cached_properties import cached_property
 
 if TYPE_CHECKING:
     from lumijit.compiler.emit.builder import TargetInfo
@@ -22,7 +23,7 @@ class PacketTarget(Target):
     has_streaming_stores = True
     has_folds = True
 
-    @property
+    @cached_property
     def collectives(self) -> Collectives:
         """The kernels for what isn't elementwise."""
         from lumijit.compiler.lower import collectives

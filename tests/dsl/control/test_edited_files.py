@@ -10,7 +10,6 @@ import pytest
 from lumijit import llvm
 from lumijit.runtime.errors import SyntaxTransformError
 
-
 EDITED = '''
 from __future__ import annotations
 import lumijit as dr

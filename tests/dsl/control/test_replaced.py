@@ -5,6 +5,7 @@ What comes where nothing or None was, and holds no arrays, may be a memo and sta
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import weakref
 from array import array
@@ -70,13 +71,16 @@ class Holder:
         self.histogram = np.zeros(3)
         self.raw = array("d", [0, 0])
         self.bytes = bytearray(2)
+        self.view = memoryview(array("d", [0, 0, 0, 0]))[1::2]
+        self.rows_in_c = (ctypes.c_long * 2 * 2)()
 
     def contents(self) -> dict[str, Any]:
         found = dict(vars(self))
         found |= {name: str(v) for name, v in vars(self).items() if type(v) is Float}
         found["words"] = sorted(self.words)
-        for name in ("list", "numbers", "queue", "histogram", "raw", "bytes"):
+        for name in ("list", "numbers", "queue", "histogram", "raw", "bytes", "view"):
             found[name] = list(getattr(self, name))
+        found["rows_in_c"] = [list(row) for row in self.rows_in_c]
         for name in ("table", "named"):
             found[name] = list(getattr(self, name).items())
         buffers = [buffer.v.numpy().tolist() for buffer in (self.a, self.b)]
@@ -154,6 +158,14 @@ def _count_in_bytes(h: Any) -> None:
     h.bytes[1] += 1
 
 
+def _count_in_view(h: Any) -> None:
+    h.view[1] += 1
+
+
+def _count_in_c(h: Any) -> None:
+    h.rows_in_c[1][0] += 1
+
+
 REFUSED: dict[Callable[[Any], None], str] = {
     _swap: r"'h\.[ab]'.*a\.x, b\.x = b\.x, a\.x",
     _rotate: r"'h\.list\[0\]'",
@@ -172,6 +184,8 @@ REFUSED: dict[Callable[[Any], None], str] = {
     _count_in_numpy: r"'h\.histogram' in place.*lumijit\.scatter",
     _count_in_array: r"'h\.raw' in place",
     _count_in_bytes: r"'h\.bytes' in place",
+    _count_in_view: r"'h\.view' in place",
+    _count_in_c: r"'h\.rows_in_c' in place",
 }
 
 
@@ -405,6 +419,21 @@ def test_global_numpy_arrays(mode: str) -> None:
 
 
 @every_mode
+@every_program
+@pytest.mark.parametrize("show", [lambda c: c, memoryview], ids=["itself", "view"])
+def test_arrays_of_c_as_variables(
+    program: Any, show: Callable[[Any], Any], mode: str
+) -> None:
+    def change(h: Any) -> None:
+        memoryview(h).cast("B")[0] += 1
+
+    data = (ctypes.c_int * 2)(5)
+    with pytest.raises(StateError, match=r"changes 'h' in place"):
+        program(show(data), UInt(1, 3), change, mode)
+    assert list(data) == [5, 0]
+
+
+@every_mode
 def test_views_of_kernels_memory_may_change(mode: str) -> None:
     class Field:
         def __init__(self) -> None:
@@ -424,3 +453,24 @@ def test_views_of_kernels_memory_may_change(mode: str) -> None:
     field = Field()
     program(field, UInt(1, 3))
     assert list(field.values) == [3, 3, 4]
+
+
+@every_mode
+@every_program
+def test_memory_that_is_not_compared(program: Any, mode: str) -> None:
+    """What shows an array's memory, or is no view of numbers any more."""
+    x = Float(1, 2, 3)
+    shown: Any = x.numpy()
+    floats, names = ctypes.c_float * 3, ctypes.py_object * 2
+    holder: Any = Node(memoryview(shown), floats.from_buffer(shown))
+    holder.gone = memoryview(bytearray(2))
+    holder.names = names(ctypes.py_object("a"), ctypes.py_object("b"))
+
+    def change(h: Any) -> None:
+        h.value[0] = 9
+        h.next[1] = 8
+        h.gone.release()
+        h.names[0] = "c"
+
+    program(holder, UInt(1, 3), change, mode)
+    assert x.numpy().tolist() == [9, 8, 3]

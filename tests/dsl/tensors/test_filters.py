@@ -108,8 +108,9 @@ def test_any_sizes_and_boundaries(data: Any) -> None:
 def test_weights_in_arrays() -> None:
     x, weights = ad.Float(1, 2, 3, 4), ad.Float(1, 2, 3)
     expected = [4, 10, 16, 17]
-    for given in (weights, llvm.Float(weights), scalar.Array3f(1, 2, 3), range(1, 4)):
-        assert dr.convolve(x, given).numpy().tolist() == expected
+    others: list[Any] = [llvm.Float(weights), scalar.Array3f(1, 2, 3), range(1, 4)]
+    for taps in (weights, *others):
+        assert dr.convolve(x, taps).numpy().tolist() == expected
     dr.enable_grad(weights)
     with pytest.raises(ArrayValueError, match="no derivatives by weights"):
         dr.convolve(x, weights)

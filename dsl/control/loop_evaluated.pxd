@@ -1,0 +1,32 @@
+cimport cython
+
+from lumijit.compiler.ir.nodes cimport Node
+from lumijit.control.held_arrays cimport Held
+from lumijit.pytree cimport Parts
+
+
+cdef class EvaluatedLoop:
+    cdef public object cond
+    cdef public object body
+    cdef public object labels
+    cdef public object name
+    cdef public object strict
+    cdef public Py_ssize_t size
+    cdef public bint has_single
+    cdef public object mask_type
+    cdef public dict sources
+    cdef public dict returned
+    cdef public object repeated
+    cdef public Py_ssize_t iteration
+    cdef public set changed
+
+    @cython.locals(
+        old=Parts, copies=Parts, new=Parts, held=Held, nodes=list, merged=list,
+        results=list, known=dict, twins=dict, k=Py_ssize_t,
+    )
+    cpdef object _step(self, object state, Node active)
+
+    @cython.locals(blended=Node, old=Node, new=Node)
+    cpdef object _merge(
+        self, Node active, object name, object before, object value, Node node
+    )
