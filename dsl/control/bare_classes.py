@@ -21,6 +21,7 @@ from lumijit import pytree
 from lumijit.compiler.ir.effects import wrap
 from lumijit.control.bytecode import (
     PLAIN,
+    attributes_of,
     facts_of,
     functions_in,
     globals_of,
@@ -49,6 +50,7 @@ class Bare:
         "_globals",
         "_mro",
         "_places",
+        "calls_others",
         "cls",
         "leads_on",
         "names",
@@ -58,13 +60,18 @@ class Bare:
     def __init__(self, cls: type[Any]) -> None:
         self.cls = cls
         self._mro = cls.__mro__
-        self._attributes = [(vars(c), {**vars(c)}) for c in self._mro if is_own(c)]
+        own = [vars(c) for c in self._mro if is_own(c)]
+        self._attributes: list[tuple[Space, Space]] = [(v, {**v}) for v in own]
         self._globals: list[tuple[Space, str, Any]] = []
         self._places: list[Location] = []
         # Attributes that methods mention, whatever has them, and those they assign.
         self.names: dict[str, None] = {}
         self.stored: frozenset[str] = frozenset()
-        self.leads_on: bool = is_own(type(cls)) or not self._is_bare()
+        none: Any = ()
+        fields = {*(pytree.struct_fields(cls) or getattr(cls, "_fields", none))}
+        self.leads_on: bool = is_own(type(cls)) or not self._is_bare(fields)
+        #: Whether methods mention more than fields: methods of others, maybe.
+        self.calls_others = not self.names.keys() <= fields
 
     def is_same(self) -> bool:
         """Tell whether what the class leads to is what it was."""
@@ -83,8 +90,7 @@ class Bare:
                 return False
         return self.cls.__mro__ is self._mro
 
-    def _is_bare(self) -> bool:
-        fields = {*(pytree.struct_fields(self.cls) or getattr(self.cls, "_fields", ()))}
+    def _is_bare(self, fields: set[str]) -> bool:
         for _, attributes in self._attributes:
             for name, member in attributes.items():
                 functions = functions_in(member)
@@ -130,7 +136,8 @@ class Bare:
             self._globals.append((space, name, value))
             values.append(value)
         # (Operators are called without being mentioned.)
-        names = [n for n in facts.names if not n.startswith("__")]
+        names = attributes_of(facts.code)
+        names = [n for n in names if not n.startswith("__")]
         self.names.update(dict.fromkeys(names))
         self.stored |= facts.attributes
         return all(map(self._leads_nowhere, values))

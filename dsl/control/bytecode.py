@@ -158,6 +158,14 @@ def globals_of(code: CodeType) -> frozenset[str]:
 
 
 @lru_cache(4096)
+def attributes_of(code: CodeType) -> list[str]:
+    """List the names by which a function's code asks objects for attributes."""
+    found = (i for inner in codes_in(code) for i in dis.get_instructions(inner))
+    names = [i.argval for i in found if i.opname.endswith(("_ATTR", "_METHOD"))]
+    return list(dict.fromkeys(names))
+
+
+@lru_cache(4096)
 def imports_of(code: CodeType) -> list[tuple[int, str]]:
     """List levels and names of the modules that a function's code imports."""
     found = []

@@ -21,19 +21,15 @@ from types import (
     ModuleType,
 )
 from typing import Any, NamedTuple
-from weakref import (
-    CallableProxyType,
-    ProxyType,
-    ReferenceType,
-    WeakKeyDictionary,
-)
+from weakref import CallableProxyType, ProxyType, ReferenceType, WeakKeyDictionary
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
-from lumijit.control import bare_classes, buffers
+from lumijit.control import buffers
+from lumijit.control.bare_classes import Bare, look_at
 from lumijit.control.bytecode import (
     PLAIN,
     Facts,
@@ -65,7 +61,7 @@ from lumijit.runtime.errors import is_internal
 from lumijit.undeclared import slots_of
 
 _COLLECTED = 1 << 14
-_PROXIES = (ProxyType, CallableProxyType)
+_WEAK = (ReferenceType, ProxyType, CallableProxyType)
 # What a class has for its objects' dictionaries, weak references and slots.
 DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType)
 
@@ -173,21 +169,17 @@ class Reach:
             self.constants += constants
 
     def leave(self, containers: Sequence[Any]) -> None:
-        """Leave containers out, as they are state; note if others hold one of them.
-
-        What their methods lead to is found.
-        """
+        """Leave state out, but not its methods; note if others hold a part of it."""
         keys = {id(v) for v in containers if not isinstance(v, ArrayBase) and v != ()}
         self.is_shared |= not self.seen.isdisjoint(keys - self.state)
         self.state |= keys
         self.seen.update(map(id, containers))
         for kind in dict.fromkeys(map(type, containers)):
-            found = bare_classes.look_at(kind)
+            found = look_at(kind)
             if found.leads_on:
                 self._visit(kind, None, "")
             elif found.names:
-                self.places += self.modules.note(found.names, found.stored)
-                self._follow_methods(found.names)
+                _look_at_names(self, found)
 
     def changed(self, span: Span) -> list[Location]:
         """List the places that don't hold the very objects that they held."""
@@ -238,9 +230,9 @@ class Reach:
         any_is = self._may_mention_any or is_called_by_library(cls)
         for name, member in place.kept.items():
             # Operators are called without being mentioned.
-            is_called = any_is or name in self._mentioned or name.startswith("__")
+            is_called = any_is or name in self._mentioned
             for function in functions_in(member):
-                if is_called:
+                if is_called or name.startswith("__"):
                     self._visit(function, None, name)
                 else:
                     self._methods.setdefault(name, []).append(function)
@@ -333,15 +325,17 @@ def _look_at_class(reach: Reach, value: Any, *_: Any) -> None:
     reach.add_class(value)
 
 
+def _look_at_names(reach: Reach, value: Any, *_: Any) -> None:
+    reach.places += reach.modules.note(value.names, value.stored)
+    reach._follow_methods(value.names)
+
+
 def _look_at_parts(
     reach: Reach, value: Any, parent: Location | None, label: str
 ) -> None:
     """Look at what methods, partial functions and weak references stand for."""
-    if type(value) in _PROXIES:
+    if issubclass(type(value), _WEAK):
         reach._visit(_behind(value), parent, label)
-        return
-    if isinstance(value, ReferenceType):
-        reach._visit(value(), parent, label)
         return
     reach._visit(called_by(value), parent, label)
     if type(value) in (MethodType, BuiltinFunctionType):
@@ -351,10 +345,12 @@ def _look_at_parts(
         reach.add(Entries(value, None, "kwargs", value.keywords))
 
 
-def _behind(proxy: Any) -> Any:
-    """Return the object for which a proxy stands; None if it is gone."""
+def _behind(weak: Any) -> Any:
+    """Return what a weak reference or proxy stands for; None if it is gone."""
+    if issubclass(type(weak), ReferenceType):
+        return weak()
     try:
-        return getattr(proxy.__format__, "__self__", None)
+        return getattr(weak.__format__, "__self__", None)
     except ReferenceError:
         return None
 
@@ -421,11 +417,11 @@ _BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
     ((dict,), _look_at_entries),
     ((set, frozenset, *buffers.KINDS), _look_at_members),
     ((FunctionType,), _look_at_function),
-    ((MethodType, partial, ReferenceType), _look_at_parts),
-    ((BuiltinFunctionType, *_PROXIES), _look_at_parts),
+    ((MethodType, BuiltinFunctionType, partial, *_WEAK), _look_at_parts),
     # Functions of compiled modules, which hold nothing of a program's.
     ((type(wrap),), None),
     (DESCRIPTORS, None),
+    ((Bare,), _look_at_names),
 )
 
 

@@ -18,7 +18,7 @@ from lumijit.compiler.ir import placement, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
-from lumijit.control import bare_classes
+from lumijit.control.bare_classes import look_at
 from lumijit.control.bytecode import PLAIN, is_own, is_users, keys_of
 from lumijit.control.locations import (
     Components,
@@ -97,9 +97,11 @@ class Arguments:
             if cls is not last:
                 last = cls
                 has_settings = hasattr(cls, "_rebuilt")
-                leads_on = bare_classes.look_at(cls).leads_on
-                if leads_on and not any([cls is known for known in self.objects]):
-                    self.objects.append(cls)
+                looked = look_at(cls)
+                if looked.leads_on or looked.calls_others:
+                    root = cls if looked.leads_on else looked
+                    if not any([root is known for known in self.objects]):
+                        self.objects.append(root)
             if has_settings:
                 found = container._settings()
                 tokens = [v if type(v) is int else value_token(v) for v in found]

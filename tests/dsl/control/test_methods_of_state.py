@@ -6,7 +6,7 @@ import collections
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -60,12 +60,13 @@ class Random(Counting, PCG32):
 
 
 class Network(Counting, dr.nn.Module):
-    DRJIT_STRUCT: dict[str, Any] = {}
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
 
 
 @dataclass
 class Ray(Counting):
     t: Float
+    total: ClassVar[Any] = 0
 
     @property
     def counted(self) -> Float:
@@ -89,9 +90,6 @@ class Ray(Counting):
         bump()
 
 
-Ray.total = 0  # type: ignore[attr-defined]
-
-
 class Struct(Counting):
     DRJIT_STRUCT = {"v": Float}
 
@@ -113,7 +111,7 @@ def bump() -> None:
 
 
 def made(name: str) -> Any:
-    return {
+    makers: dict[str, Callable[[], Any]] = {
         "named tuple": lambda: Pair(1.0),
         "tuple": lambda: Tuple((1,)),
         "list": List,
@@ -126,7 +124,8 @@ def made(name: str) -> Any:
         "dataclass": lambda: Ray(Float(1, 2, 3)),
         "struct": Struct,
         "class": lambda: Made,
-    }[name]()
+    }
+    return makers[name]()
 
 
 NAMES = ["named tuple", "tuple", "list", "dict", "set", "deque", "text", "class"]
@@ -136,7 +135,7 @@ STATE = ["generator", "network", "dataclass", "struct"]
 @pytest.fixture(autouse=True)
 def _from_zero() -> None:
     held["v"] = 0
-    Ray.total = 0  # type: ignore[attr-defined]
+    Ray.total = 0
 
 
 @dr.syntax
@@ -202,7 +201,7 @@ def test_what_calls_methods(act: Any, mode: str) -> None:
 @pytest.mark.parametrize("mode", BOTH)
 def test_attributes_of_the_class(mode: str) -> None:
     looped(lambda ray: ray(), Ray(Float(1)), UInt(1, 2, 3), mode)
-    assert list(Ray.total) == [1, 2, 3]  # type: ignore[attr-defined]
+    assert list(Ray.total) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("mode", BOTH)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -64,7 +64,7 @@ class Random(Reading, PCG32):
 
 
 class Network(Reading, dr.nn.Module):
-    DRJIT_STRUCT: dict[str, Any] = {}
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {}
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Struct(Reading):
 
 
 def made(name: str) -> Any:
-    return {
+    makers: dict[str, Callable[[], Any]] = {
         "named tuple": lambda: Pair(1.0),
         "tuple": lambda: Tuple((1,)),
         "list": List,
@@ -113,7 +113,8 @@ def made(name: str) -> Any:
         "network": Network,
         "dataclass": lambda: Ray(Float(1)),
         "struct": Struct,
-    }[name]()
+    }
+    return makers[name]()
 
 
 NAMES = ["named tuple", "tuple", "list", "dict", "set", "deque", "text", "generator"]
@@ -192,6 +193,24 @@ def test_methods_of_bare_classes_that_are_replaced(
     assert_equal(f(Bare(Float(1)), Float(1, 2)), Float(2, 4))
     change(3.0)
     assert_equal(f(Bare(Float(1)), Float(1, 2)), Float(3, 6))
+
+
+class Lamp(Reading):
+    def shaded(self) -> float:
+        return self.scaled()
+
+
+@dataclass
+class Lit:
+    t: Float
+    lamp: Any = None
+
+    def shade(self) -> Any:
+        return self.lamp.shaded()
+
+
+def test_methods_that_only_those_of_bare_classes_mention() -> None:
+    _is_seen(lambda lit, x: x * lit.shade(), Lit(Float(1), Lamp()))
 
 
 class Holder:
