@@ -43,7 +43,6 @@ PLAIN = {
     property,
     staticmethod,
     classmethod,
-    BuiltinFunctionType,
     MemberDescriptorType,
     Runtime,
     Undefined,
@@ -53,6 +52,8 @@ MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"
 # What finds attributes by names that are computed.
 _BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
 _BY_NAME |= {"__dict__", "__getattribute__"}
+# What imports modules by names that are computed, or texts.
+_IMPORTERS = {"import_module", "__import__"}
 # Bases that call none of a class's methods by name.
 _SILENT = (object, tuple, ABC, Generic, Protocol)
 _FEW = 32
@@ -95,6 +96,8 @@ _CHANGE = _numbers("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE") | _STORE_ATTR
 _IN_PLACE = _numbers("INPLACE_")
 _IMPORT = _numbers("IMPORT_NAME")
 _BINARY = dis.opmap.get("BINARY_OP", -1)
+_HEAP_TYPE = 1 << 9
+_FUNCTIONS = (staticmethod, classmethod, property)
 # From this operand on, BINARY_OP works in place.
 _FIRST_IN_PLACE = 13
 # Where there are more names, operands need a prefix.
@@ -131,7 +134,8 @@ def _facts(code: CodeType) -> Facts:
     changes = rebinds or stores or is_in_place or bool(used & (_CHANGE | _IN_PLACE))
     changes |= not MUTATORS.isdisjoint(names) or "setattr" in names
     computes = not _BY_NAME.isdisjoint(names)
-    assigned, imports = frozenset(attributes), bool(used & _IMPORT)
+    assigned = frozenset(attributes)
+    imports = bool(used & _IMPORT) or not _IMPORTERS.isdisjoint(names)
     return Facts(
         code, tuple(names), rebinds, stores, assigned, changes, computes, imports
     )
@@ -154,6 +158,14 @@ def globals_of(code: CodeType) -> frozenset[str]:
 
 
 @lru_cache(4096)
+def attributes_of(code: CodeType) -> list[str]:
+    """List the names by which a function's code asks objects for attributes."""
+    found = (i for inner in codes_in(code) for i in dis.get_instructions(inner))
+    names = [i.argval for i in found if i.opname.endswith(("_ATTR", "_METHOD"))]
+    return list(dict.fromkeys(names))
+
+
+@lru_cache(4096)
 def imports_of(code: CodeType) -> list[tuple[int, str]]:
     """List levels and names of the modules that a function's code imports."""
     found = []
@@ -165,6 +177,8 @@ def imports_of(code: CodeType) -> list[tuple[int, str]]:
                 found.append((constants[-2], instruction.argval))
             elif instruction.opname.startswith("LOAD_"):
                 constants = [constants[-1], instruction.argval]
+        if not _IMPORTERS.isdisjoint(inner.co_names):
+            found += [(0, text) for text in inner.co_consts if type(text) is str]
     return found
 
 
@@ -174,6 +188,19 @@ def codes_in(code: CodeType) -> list[CodeType]:
     for inner in found:
         found += [c for c in inner.co_consts if isinstance(c, CodeType)]
     return found
+
+
+def functions_in(member: Any) -> list[FunctionType]:
+    """List the functions that an attribute of a class has its objects call."""
+    if type(member) not in _FUNCTIONS:
+        return [member] if type(member) is FunctionType else []
+    held = [getattr(member, name, None) for name in ("fget", "fset", "__func__")]
+    return [f for f in held if isinstance(f, FunctionType)]
+
+
+def is_own(cls: type[Any]) -> bool:
+    """Tell whether a class is a program's, whose methods may know of arrays."""
+    return bool(cls.__flags__ & _HEAP_TYPE) and is_users(cls.__module__)
 
 
 def is_foreign(cls: type[Any]) -> bool:
@@ -330,6 +357,10 @@ class Inert:
 
     def _look_at(self, value: Any, facts: Facts) -> int:
         """Tell what a function of these facts may do with a value."""
+        if type(value) is BuiltinFunctionType:
+            value = value.__self__
+            if value is None:
+                return 0
         kind = type(value)
         if kind is FunctionType:
             return self._look_inside(value)

@@ -52,7 +52,8 @@ class Modules:
         if id(space) in self._reached or not is_users(space.get("__name__") or ""):
             return []
         self._reached[id(space)] = space
-        return self._watched(space, self._names, self._stored)
+        # (What there is of other names, a function of its may tell.)
+        return self._watched(space, [*self._names, "__getattr__"], self._stored)
 
     def mention(self, facts: Facts, namespace: Space) -> list[Globals]:
         """Return what to watch as a function in a module mentions names."""
@@ -71,6 +72,13 @@ class Modules:
             elif space is not namespace:
                 found += self._watched(space, names, facts.attributes)
         return found
+
+    def note(self, names: dict[str, None], stored: frozenset[str]) -> list[Globals]:
+        """Return what to watch as names are mentioned in code that has no module."""
+        self._names.update(names)
+        self._stored.update(stored)
+        spaces = list(self._reached.values())
+        return [g for space in spaces for g in self._watched(space, names, stored)]
 
     def _watched(
         self, space: Space, names: Iterable[str], stored: Container[str] = ()

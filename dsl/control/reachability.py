@@ -10,9 +10,10 @@ modules are up to `modules`, what becomes of the places to `captured_state`.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from types import (
+    BuiltinFunctionType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -20,7 +21,7 @@ from types import (
     ModuleType,
 )
 from typing import Any, NamedTuple
-from weakref import ReferenceType, WeakKeyDictionary
+from weakref import CallableProxyType, ProxyType, ReferenceType, WeakKeyDictionary
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
@@ -28,14 +29,17 @@ from lumijit.base import ArrayBase
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control import buffers
+from lumijit.control.bare_classes import Bare, look_at
 from lumijit.control.bytecode import (
     PLAIN,
     Facts,
     facts_of,
+    functions_in,
     has_attributes,
     holds_arrays,
     is_called_by_library,
     is_foreign,
+    is_own,
     is_users,
 )
 from lumijit.control.declared import Bases, Defaults
@@ -56,9 +60,8 @@ from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
 from lumijit.undeclared import slots_of
 
-_HEAP_TYPE = 1 << 9
 _COLLECTED = 1 << 14
-_FUNCTIONS = (staticmethod, classmethod, property)
+_WEAK = (ReferenceType, ProxyType, CallableProxyType)
 # What a class has for its objects' dictionaries, weak references and slots.
 DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType)
 
@@ -166,11 +169,17 @@ class Reach:
             self.constants += constants
 
     def leave(self, containers: Sequence[Any]) -> None:
-        """Leave containers out, as they are state; note if others hold one of them."""
+        """Leave state out, but not its methods; note if others hold a part of it."""
         keys = {id(v) for v in containers if not isinstance(v, ArrayBase) and v != ()}
         self.is_shared |= not self.seen.isdisjoint(keys - self.state)
         self.state |= keys
         self.seen.update(map(id, containers))
+        for kind in dict.fromkeys(map(type, containers)):
+            found = look_at(kind)
+            if found.leads_on:
+                self._visit(kind, None, "")
+            elif found.names:
+                _look_at_names(self, found)
 
     def changed(self, span: Span) -> list[Location]:
         """List the places that don't hold the very objects that they held."""
@@ -188,7 +197,7 @@ class Reach:
             look = self._looks[kind]
         except KeyError:
             look = self._looks[kind] = _look_of(kind)
-            if look is _look_at_object and is_foreign(kind):
+            if is_own(kind):
                 self._visit(kind, None, "")
         if look is not _is_array:
             self.seen.add(id(value))
@@ -209,24 +218,21 @@ class Reach:
 
     def add_class(self, cls: type[Any]) -> None:
         """Note the attributes of a user's class, and its methods."""
-        is_own = cls.__flags__ & _HEAP_TYPE and is_users(cls.__module__)
-        if self._known is not None or not is_own:
+        if self._known is not None or not is_own(cls):
             return
         for base in cls.__bases__:
             self._visit(base, None, "")
-        if self.constants is not None:
+        if self.constants is not None and cls.__bases__ != (object,):
             # (Assigning these is rare: recordings only, which live long, ask.)
-            self._visit(type(cls), None, "")
-            if cls.__bases__ != (object,):
-                self.constants.append(Bases(cls, None, cls.__name__))
+            self.constants.append(Bases(cls, None, cls.__name__))
         place = ClassAttributes(cls, None, cls.__name__)
         self.add(place)
         any_is = self._may_mention_any or is_called_by_library(cls)
         for name, member in place.kept.items():
             # Operators are called without being mentioned.
-            is_called = any_is or name in self._mentioned or name.startswith("__")
-            for function in _functions_in(member):
-                if is_called:
+            is_called = any_is or name in self._mentioned
+            for function in functions_in(member):
+                if is_called or name.startswith("__"):
                     self._visit(function, None, name)
                 else:
                     self._methods.setdefault(name, []).append(function)
@@ -281,10 +287,13 @@ class Reach:
             for module in imported(facts, namespace):
                 self._visit(module, None, "")
         self.places += self.modules.mention(facts, namespace)
-        if self._mentioned.issuperset(names):
-            return
+        if not self._mentioned.issuperset(names):
+            self._may_mention_any |= facts.computes_names
+            self._follow_methods(names)
+
+    def _follow_methods(self, names: Collection[str]) -> None:
+        """Follow methods of classes found so far whose names are mentioned."""
         self._mentioned.update(names)
-        self._may_mention_any |= facts.computes_names
         methods = self._methods.keys()
         any_is, mentioned = self._may_mention_any, self._mentioned
         for name in [name for name in methods if any_is or name in mentioned]:
@@ -293,13 +302,6 @@ class Reach:
 
 
 Look = Callable[[Reach, Any, Location | None, str], None]
-
-
-def _functions_in(member: Any) -> list[FunctionType]:
-    if type(member) not in _FUNCTIONS:
-        return [member] if type(member) is FunctionType else []
-    held = [getattr(member, name, None) for name in ("fget", "fset", "__func__")]
-    return [f for f in held if isinstance(f, FunctionType)]
 
 
 def _is_array(reach: Reach, array: Any, parent: Location | None, label: str) -> None:
@@ -323,19 +325,34 @@ def _look_at_class(reach: Reach, value: Any, *_: Any) -> None:
     reach.add_class(value)
 
 
+def _look_at_names(reach: Reach, value: Any, *_: Any) -> None:
+    reach.places += reach.modules.note(value.names, value.stored)
+    reach._follow_methods(value.names)
+
+
 def _look_at_parts(
     reach: Reach, value: Any, parent: Location | None, label: str
 ) -> None:
     """Look at what methods, partial functions and weak references stand for."""
-    if isinstance(value, ReferenceType):
-        reach._visit(value(), parent, label)
+    if issubclass(type(value), _WEAK):
+        reach._visit(_behind(value), parent, label)
         return
     reach._visit(called_by(value), parent, label)
-    if type(value) is MethodType:
+    if type(value) in (MethodType, BuiltinFunctionType):
         reach._visit(value.__self__, parent, "self")
     elif type(value) is partial:
         reach.add(Items(value.args, None, "args"))
         reach.add(Entries(value, None, "kwargs", value.keywords))
+
+
+def _behind(weak: Any) -> Any:
+    """Return what a weak reference or proxy stands for; None if it is gone."""
+    if issubclass(type(weak), ReferenceType):
+        return weak()
+    try:
+        return getattr(weak.__format__, "__self__", None)
+    except ReferenceError:
+        return None
 
 
 def called_by(value: Any) -> Any:
@@ -400,10 +417,11 @@ _BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
     ((dict,), _look_at_entries),
     ((set, frozenset, *buffers.KINDS), _look_at_members),
     ((FunctionType,), _look_at_function),
-    ((MethodType, partial, ReferenceType), _look_at_parts),
+    ((MethodType, BuiltinFunctionType, partial, *_WEAK), _look_at_parts),
     # Functions of compiled modules, which hold nothing of a program's.
     ((type(wrap),), None),
     (DESCRIPTORS, None),
+    ((Bare,), _look_at_names),
 )
 
 

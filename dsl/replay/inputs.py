@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final
 
 from lumijit import pytree
@@ -18,7 +18,8 @@ from lumijit.compiler.ir import placement, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
-from lumijit.control.bytecode import PLAIN, is_users, keys_of
+from lumijit.control.bare_classes import look_at
+from lumijit.control.bytecode import PLAIN, is_own, is_users, keys_of
 from lumijit.control.locations import (
     Components,
     Entries,
@@ -73,24 +74,44 @@ class Arguments:
             else:
                 key.append(value_token(leaf))
                 if (isinstance(leaf, type) and is_users(leaf.__module__)) or (
-                    isinstance(leaf, ModuleType)
+                    isinstance(leaf, (ModuleType, BuiltinFunctionType))
                 ):
                     self.objects.append(leaf)
+                elif is_own(kind):
+                    self.objects.append(kind)
         if self.containers:
-            self.objects += keys_of(self.containers)
             key += [
                 m if m is None or isinstance(m, pytree.Kind) else tuple(m)
                 for m in parts.outline
             ]
-            for container in self.containers:
-                if hasattr(type(container), "_rebuilt"):
-                    found = container._settings()
-                    tokens = [v if type(v) is int else value_token(v) for v in found]
-                    key.append(tuple(tokens))
-            # (The outline has keys in one order, of which there may be others.)
-            key += [tuple(c) for c in self.containers if type(c) is dict]
+            self._look_at_containers(key)
         #: What arguments that look alike have in common.
         self.key = tuple(key)
+
+    def _look_at_containers(self, key: list[Any]) -> None:
+        """Add what tells containers besides keys, and what their methods lead to."""
+        last: Any = None
+        has_settings = has_dicts = False
+        for container in self.containers:
+            cls = type(container)
+            if cls is not last:
+                last = cls
+                has_settings = hasattr(cls, "_rebuilt")
+                looked = look_at(cls)
+                if looked.leads_on or looked.calls_others:
+                    root = cls if looked.leads_on else looked
+                    if not any([root is known for known in self.objects]):
+                        self.objects.append(root)
+            if has_settings:
+                found = container._settings()
+                tokens = [v if type(v) is int else value_token(v) for v in found]
+                key.append(tuple(tokens))
+            elif cls is dict:
+                # (The outline has keys in one order, of which there may be others.)
+                key.append(tuple(container))
+                has_dicts = True
+        if has_dicts:
+            self.objects += keys_of(self.containers)
 
     def number_names(self) -> list[str]:
         """Name the numbers as a user would write them."""

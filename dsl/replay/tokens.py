@@ -38,7 +38,7 @@ def value_token(value: Any) -> Any:
         return kind, repr(value)
     if kind is Runtime:
         return kind
-    if kind in PLAIN:
+    if kind in PLAIN or kind is BuiltinFunctionType:
         return kind, value
     if isinstance(value, HOST):
         return host_token(value)

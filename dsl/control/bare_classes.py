@@ -1,0 +1,175 @@
+"""Classes that lead to nothing: their methods reach only what they are given.
+
+Most classes of state and arguments are such. Owns telling them from others, and that
+they still are what they were: walking through a class takes half as long as tracing a
+loop. The walk is up to `reachability`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    ModuleType,
+)
+from typing import Any, Final
+
+from lumijit import pytree
+from lumijit.compiler.ir.effects import wrap
+from lumijit.control.bytecode import (
+    PLAIN,
+    attributes_of,
+    facts_of,
+    functions_in,
+    globals_of,
+    has_attributes,
+    is_own,
+    is_users,
+)
+from lumijit.control.declared import Defaults
+from lumijit.control.locations import MISSING, Entries, Location, Variable
+
+# What classes declare of their fields.
+_DECLARED = {"DRJIT_STRUCT", "_fields", "_field_defaults"}
+_NAMED = (type, FunctionType, type(wrap))
+Space = Mapping[str, Any]
+
+
+class Bare:
+    """What there was when a class was found to lead to nothing, and what it mentions.
+
+    Attributes that have other values than fields may be constants, and methods that
+    assign others may assign those of the class: `leads_on` is true.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_globals",
+        "_mro",
+        "_places",
+        "calls_others",
+        "cls",
+        "leads_on",
+        "names",
+        "stored",
+    )
+
+    def __init__(self, cls: type[Any]) -> None:
+        self.cls = cls
+        self._mro = cls.__mro__
+        own = [vars(c) for c in self._mro if is_own(c)]
+        self._attributes: list[tuple[Space, Space]] = [(v, {**v}) for v in own]
+        self._globals: list[tuple[Space, str, Any]] = []
+        self._places: list[Location] = []
+        # Attributes that methods mention, whatever has them, and those they assign.
+        self.names: dict[str, None] = {}
+        self.stored: frozenset[str] = frozenset()
+        none: Any = ()
+        fields = {*(pytree.struct_fields(cls) or getattr(cls, "_fields", none))}
+        self.leads_on: bool = is_own(type(cls)) or not self._is_bare(fields)
+        #: Whether methods mention more than fields: methods of others, maybe.
+        self.calls_others = not self.names.keys() <= fields
+
+    def is_same(self) -> bool:
+        """Tell whether what the class leads to is what it was."""
+        try:
+            for space, before in self._attributes:
+                if space != before:
+                    return False
+        except Exception:
+            # What is there now can't be compared with a function.
+            return False
+        for space, name, value in self._globals:
+            if space.get(name, MISSING) is not value:
+                return False
+        for place in self._places:
+            if not place.is_same():
+                return False
+        return self.cls.__mro__ is self._mro
+
+    def _is_bare(self, fields: set[str]) -> bool:
+        for _, attributes in self._attributes:
+            for name, member in attributes.items():
+                functions = functions_in(member)
+                if not all([self._is_inert(f, fields) for f in functions]):
+                    return False
+                is_told = name in fields or name in _DECLARED or bool(functions)
+                is_python = name.startswith("__") and not callable(member)
+                if not (is_told or is_python or type(member) is GetSetDescriptorType):
+                    return False
+        return True
+
+    def _is_inert(self, function: FunctionType, fields: set[str]) -> bool:
+        """Tell whether a function has and names nothing that leads on."""
+        facts, space = facts_of(function.__code__), function.__globals__
+        if facts.rebinds or facts.stores_globals or facts.imports:
+            return False
+        if facts.computes_names or has_attributes(function):
+            return False
+        variables = [Variable(c, None, "") for c in function.__closure__ or ()]
+        held = [v.kept[""] for v in variables]
+        if not is_users(space.get("__name__") or ""):
+            # A library's: what it calls for a user. (And who is being printed.)
+            inner = [v for v in held if type(v) is FunctionType]
+            others = [v for v in held if type(v) not in (FunctionType, set)]
+            return all(map(self._leads_nowhere, others)) and all(
+                [self._is_inert(f, fields) for f in inner]
+            )
+        if not facts.attributes.issubset(fields):
+            return False
+        values = [*held]
+        self._places += variables
+        if function.__defaults__:
+            self._places.append(Defaults(function, None, ""))
+            values += function.__defaults__
+        if function.__kwdefaults__:
+            self._places.append(Entries(function, None, "", function.__kwdefaults__))
+            values += function.__kwdefaults__.values()
+        for name in sorted(globals_of(facts.code)):
+            value = space.get(name, MISSING)
+            if value is MISSING and hasattr(builtins, name):
+                # Nobody gives a module a variable of such a name later.
+                continue
+            self._globals.append((space, name, value))
+            values.append(value)
+        # (Operators are called without being mentioned.)
+        names = attributes_of(facts.code)
+        names = [n for n in names if not n.startswith("__")]
+        self.names.update(dict.fromkeys(names))
+        self.stored |= facts.attributes
+        return all(map(self._leads_nowhere, values))
+
+    def _leads_nowhere(self, value: Any) -> bool:
+        if type(value) is BuiltinFunctionType:
+            return self._leads_nowhere(value.__self__)
+        if type(value) is ModuleType:
+            return not is_users(value.__name__)
+        if isinstance(value, _NAMED):
+            return value in self._mro or not is_users(value.__module__ or "")
+        if type(value) is tuple:
+            return all(map(self._leads_nowhere, value))
+        return type(value) in PLAIN or type(value).__module__ == "dataclasses"
+
+
+_KNOWN: dict[type[Any], Bare] = {}
+_MOST: Final = 1024
+
+
+def look_at(cls: type[Any]) -> Bare:
+    """Return what is known of a class."""
+    found = _KNOWN.get(cls)
+    if found is None:
+        found = Bare(cls)
+        if len(_KNOWN) < _MOST and "<locals>" not in cls.__qualname__:
+            _KNOWN[cls] = found
+        else:
+            # What isn't remembered may change unnoticed. (And to remember a class of a
+            # function keeps alive what that one held.)
+            found.leads_on |= is_own(cls)
+    elif not found.is_same():
+        # Recordings of what was there before must not serve what is there now.
+        found.leads_on = True
+    return found
