@@ -52,6 +52,7 @@ class Bare:
         "_places",
         "calls_others",
         "cls",
+        "fields",
         "leads_on",
         "names",
         "stored",
@@ -68,7 +69,10 @@ class Bare:
         self.names: dict[str, None] = {}
         self.stored: frozenset[str] = frozenset()
         none: Any = ()
-        fields = {*(pytree.struct_fields(cls) or getattr(cls, "_fields", none))}
+        declared = pytree.struct_fields(cls)
+        fields = {*(declared or getattr(cls, "_fields", none))}
+        #: The fields of a struct that may have other attributes.
+        self.fields = fields if declared and cls.__dictoffset__ else set()
         self.leads_on: bool = is_own(type(cls)) or not self._is_bare(fields)
         #: Whether methods mention more than fields: methods of others, maybe.
         self.calls_others = not self.names.keys() <= fields

@@ -7,13 +7,14 @@ with equal keys look alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from threading import get_ident
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
 from lumijit.compiler.ir import placement, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
@@ -91,6 +92,7 @@ class Arguments:
     def _look_at_containers(self, key: list[Any]) -> None:
         """Add what tells containers besides keys, and what their methods lead to."""
         last: Any = None
+        looked: Any = None
         has_settings = has_dicts = False
         for container in self.containers:
             cls = type(container)
@@ -110,6 +112,8 @@ class Arguments:
                 # (The outline has keys in one order, of which there may be others.)
                 key.append(tuple(container))
                 has_dicts = True
+            elif looked.fields and len(container.__dict__) > len(looked.fields):
+                key.append(tuple(_undeclared(container, looked.fields)))
         if has_dicts:
             self.objects += keys_of(self.containers)
 
@@ -122,6 +126,13 @@ class Arguments:
         """Name the arrays as a user would write them."""
         leaves = zip(self.parts.names, self.parts.leaves, strict=True)
         return [n for n, v in leaves if isinstance(v, FlatArray)]
+
+
+def _undeclared(value: Any, fields: Container[str]) -> Iterator[Any]:
+    """Yield what tells a struct besides its fields; arrays there are none of them."""
+    for name, found in value.__dict__.items():
+        if name not in fields and not isinstance(found, ArrayBase):
+            yield name, value_token(found)
 
 
 _ARRAY: Final = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
@@ -219,3 +220,30 @@ def test_objects_with_attributes_of_their_own_making() -> None:
     dr.eval(copied, config)
     assert type(copied) is Attributes
     assert copied["any"] is config["any"]
+
+
+class Declared:
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"a": Float}
+
+    def __init__(self) -> None:
+        self.a = Float(1, 2)
+
+
+@dataclass
+class Record:
+    a: Float
+
+
+@pytest.mark.parametrize("made", [Declared, lambda: Record(Float(1, 2))])
+def test_attributes_besides_the_fields_tell_structs_apart(made: Any) -> None:
+    @dr.kernel
+    def f(values: list[Any]) -> Float:
+        return values[0].a * getattr(values[0], "mode", 1)
+
+    struct, other = made(), made()
+    assert_equal(f([struct, other]), Float(1, 2))
+    for mode in (2, 5, 2.5, 2):
+        struct.mode = mode
+        struct.a = Float(1, 3)
+        assert_equal(f([struct, other]), Float(mode, 3 * mode))
+    assert f.n_recordings == 4
