@@ -205,8 +205,9 @@ def is_own(cls: type[Any]) -> bool:
 
 def is_foreign(cls: type[Any]) -> bool:
     """Tell whether a class isn't one of this package."""
-    module = cls.__module__
-    return not (module == "lumijit" or module.startswith("lumijit."))
+    module: Any = cls.__module__
+    is_told = type(module) is str
+    return not (is_told and (module == "lumijit" or module.startswith("lumijit.")))
 
 
 def holds_arrays(cls: type[Any]) -> bool:
@@ -237,6 +238,9 @@ def has_only_python(cls: type[Any]) -> bool:
 
 
 def _knows_arrays(module: str) -> bool:
+    if type(module) is not str:
+        # Classes in C may have something else.
+        return False
     if module.partition(".")[0] in _LIBRARIES:
         return False
     namespace = vars(sys.modules.get(module, sys))

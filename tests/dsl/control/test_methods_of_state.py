@@ -307,3 +307,19 @@ def test_methods_of_classes_in_functions(mode: str) -> None:
             held["v"] += 1
 
     _counts(_bumped, Local(Float(1)), mode)
+
+
+def test_classes_whose_module_is_no_text_are_nobodys() -> None:
+    class Odd:
+        __module__ = property(lambda self: "odd")
+
+    odd = Odd()
+
+    @dr.syntax
+    def f(n: UInt) -> UInt:
+        i = UInt(0)
+        while i < n:
+            i += 1 if odd else 2
+        return i
+
+    assert f(UInt(1, 2)).numpy().tolist() == [1, 2]
