@@ -7,6 +7,7 @@ from lumijit.runtime import beginning as _beginning  # noqa: F401
 # isort: split
 from lumijit.derivatives.giving import install as _install_derivatives
 from lumijit.runtime import version as _version
+from lumijit.runtime.collector import keep as _keep_objects
 from lumijit.syntax.decorator import import_by as _import_by
 
 # What programs use, by module (type checkers read the stub). The first are modules
@@ -187,6 +188,7 @@ for _home, _names in _NOW.items():
 
 _import_by(lambda: _import_module("lumijit.control.install"))
 _install_derivatives()
+_keep_objects()
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from lumijit.runtime import cache, environment, loader
+from lumijit.runtime import cache, collector, environment, loader
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
@@ -71,6 +71,7 @@ def _llvm() -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    collector.keep()
     return llvm
 
 

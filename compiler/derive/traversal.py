@@ -444,3 +444,7 @@ def gradient(node: Node) -> Node:
     found: Node = vertex.grad
     # (In a region, what has one entry may be another one for each element.)
     return found if found.size > node.size else trace.resized(found, node.size)
+
+
+# What the first of derivatives imports stays.
+collector.keep()

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 import gast
 
+from lumijit.runtime import collector
 from lumijit.syntax import build
 from lumijit.syntax.control_tree import Statement, TreeBuilder
 from lumijit.syntax.counters import rebind
@@ -234,3 +235,7 @@ def _name_super_arguments(tree: Any, scope: NameScope) -> None:
             if isinstance(function, gast.Name) and function.id == "super":
                 names = ("__class__", arguments[0].id)
                 node.args = [build.located(build.name(name), node) for name in names]
+
+
+# What the first of rewritten functions imports stays.
+collector.keep()

@@ -32,6 +32,20 @@ def test_the_setting_leaves_all_as_it_is() -> None:
     assert run(f"import gc, lumijit; {SHOW}", LUMIJIT_KEEP_GC="1") == default
 
 
+YOUNG = "sum(map(len, map(gc.get_objects, (0, 1))))"
+
+
+def test_what_importing_made_is_old() -> None:
+    assert int(run(f"import gc, lumijit; print({YOUNG})")) < 200
+
+
+def test_what_the_program_has_frozen_stays_so() -> None:
+    program = "gc.freeze(); before = gc.get_freeze_count(); import lumijit as dr"
+    program += "; dr.eval(dr.arange(dr.llvm.Float, 9) * 2)"
+    program += "; print(before - gc.get_freeze_count() < 100)"
+    assert run(f"import gc; {program}") == "True"
+
+
 def test_cycles_of_arrays_do_not_pile_up() -> None:
     """Arrays in cycles are the collector's business; it takes some, not all."""
     program = (

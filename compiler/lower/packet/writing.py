@@ -15,6 +15,7 @@ from lumijit.compiler.lower.packet.uniform import Found, find_uniform
 from lumijit.compiler.lower.packet.width import choose_width
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.target import Code
+from lumijit.runtime import collector
 
 
 class PacketPlan(NamedTuple):
@@ -53,3 +54,7 @@ def fold(program: Program, info: TargetInfo, op: str, by_rows: bool, name: str) 
     """Write the kernel that combines what a program computes, by runs or by rows."""
     with closing(Fold(program, info)) as lowering:
         return lowering.of_rows(name, op) if by_rows else lowering.of_runs(name, op)
+
+
+# What the first of kernels imports stays.
+collector.keep()
