@@ -206,10 +206,13 @@ class Surroundings:
                 tokens.append(value_token(value))
 
     def aliases(self, containers: list[Any]) -> tuple[Any, ...] | None:
-        """Tell which containers are one, or are reached from outside, too."""
+        """Tell which containers are one, or are reached from outside, too.
+
+        Tuples stay what they are, whoever else has them.
+        """
         if not containers:
             return None
-        names = list(map(id, containers))
+        names = [id(c) for c in containers if not isinstance(c, tuple)]
         found = [self._order.get(name) for name in names]
         if len(set(names)) == len(names) and found.count(None) == len(found):
             return None
