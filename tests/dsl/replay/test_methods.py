@@ -255,3 +255,31 @@ def test_modules_imported_by_their_names(monkeypatch: pytest.MonkeyPatch) -> Non
         return x * importlib.import_module("imported").x
 
     _is_seen(read, change=lambda v: setattr(module, "x", v))
+
+
+class Lantern:
+    def shaded(self, x: Float) -> Float:
+        return x
+
+
+LANTERN = Lantern()
+
+
+@dataclass
+class View:
+    camera: tuple[float, float] = (1.0, 2.0)
+    lamp: Any = LANTERN
+
+    def seen(self, x: Float) -> Float:
+        return x * self.camera[0] + self.lamp.shaded(x)
+
+
+def test_defaults_of_fields_tell_nothing_apart() -> None:
+    @dr.kernel
+    def f(view: View, x: Float) -> Float:
+        return view.seen(x)
+
+    x = Float(1, 2)
+    for view in (View(), View((3.0, 4.0)), View((5.0, 6.0))):
+        assert_equal(f(view, x), x * view.camera[0] + x)
+    assert f.n_recordings == 1
