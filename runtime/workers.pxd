@@ -55,4 +55,6 @@ cpdef object last_ticket()
 
 cpdef object completed_ticket()
 
+cpdef bint is_idle() except -1
+
 cpdef bint has_cancelled() except -1

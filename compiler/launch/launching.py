@@ -110,7 +110,7 @@ def _prepare(launch: Launch) -> None:
 
 def _prepare_writes(launch: Launch) -> None:
     """Find the memory that is written to, and copies for each thread."""
-    launch.is_inline = launch.is_inline and is_idle()
+    launch.is_inline = launch.is_inline and workers.is_idle()
     values = launch.values
     launch.merges = merges = []
     launch.merged = []
@@ -226,11 +226,6 @@ def _settle_effects(launch: Launch) -> None:
                 effect.attr, effect.deps = without_effects(effect)
         elif is_returning(effect):
             effect.op, effect.deps = CONSUMED, ()
-
-
-def is_idle() -> bool:
-    """Tell whether all that was launched has been done."""
-    return workers.completed_ticket() >= workers.last_ticket()
 
 
 def settle(node: Node, buffer: buffers.Buffer) -> None:
