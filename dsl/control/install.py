@@ -82,7 +82,7 @@ def _is_zero_step(step: Any) -> bool:
 
 
 def _logical_not(value: Any) -> Any:
-    return ~by_lane(value) if traits.is_mask_v(value) else value == 0
+    return ~value if traits.is_mask_v(value) else value == 0
 
 
 def _operand(operator: str, value: Any) -> Any:
@@ -92,7 +92,7 @@ def _operand(operator: str, value: Any) -> Any:
     """
     if isinstance(value, ArrayBase):
         if traits.is_mask_v(value):
-            return by_lane(value)
+            return value
         mend = "compare it (x != 0)"
     elif isinstance(value, (bool, np.bool_)):
         return bool(value)
