@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,12 +65,13 @@ class GradScaler:
         Raises:
             ArrayValueError: if a number makes no sense.
         """
-        for name, value, is_good, wanted in (
+        numbers: list[tuple[str, Any, Callable[[Any], bool], str]] = [
             ("init_scale", init_scale, lambda v: 0 < v < math.inf, "a positive number"),
             ("growth_factor", growth_factor, lambda v: v >= 1, "1 or more"),
             ("backoff_factor", backoff_factor, lambda v: 0 < v < 1, "below 1"),
             ("growth_interval", growth_interval, lambda v: v >= 1, "1 or more"),
-        ):
+        ]
+        for name, value, is_good, wanted in numbers:
             real_number("lumijit.opt.GradScaler", f"'{name}'", value)
             if not is_good(value):
                 raise ArrayValueError(
