@@ -7,6 +7,7 @@ Which places a construct can reach is up to `reachability`.
 from __future__ import annotations
 
 from operator import is_
+from threading import local
 from types import CellType, FunctionType
 from typing import Any
 
@@ -15,7 +16,6 @@ from lumijit.nested import NestedArray
 from lumijit.undeclared import slots_of
 
 MISSING: Any = object()
-_attribute = object.__getattribute__
 
 
 class Location:
@@ -397,11 +397,18 @@ class Globals(_Mapping):
         return is_same
 
 
+def objects_have_attributes(cls: type[Any]) -> bool:
+    """Tell whether objects of a class have attributes of their own."""
+    return bool(cls.__dictoffset__ or slots_of(cls) or issubclass(cls, local))
+
+
 def attributes_of(value: Any, parent: Location | None, label: str) -> list[Location]:
     """Return the places of an object's attributes: its dictionary's, and slots."""
     found: list[Location] = []
     try:
-        space = _attribute(value, "__dict__")
+        # (Of `threading.local`, those that this thread sees.)
+        kind = local if isinstance(value, local) else object
+        space = kind.__getattribute__(value, "__dict__")
     except AttributeError:
         space = None
     if type(space) is dict:

@@ -52,6 +52,7 @@ from lumijit.control.locations import (
     Location,
     Variable,
     attributes_of,
+    objects_have_attributes,
 )
 from lumijit.control.members import Members
 from lumijit.control.modules import Modules, imported
@@ -59,7 +60,6 @@ from lumijit.control.own_variables import NO_OWN, Own
 from lumijit.control.positions import Position
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
-from lumijit.undeclared import slots_of
 
 _COLLECTED = 1 << 14
 _WEAK = (ReferenceType, ProxyType, CallableProxyType)
@@ -442,7 +442,7 @@ def _look_of(cls: type[Any]) -> Look | None:
         elif hasattr(cls, "_wraps_function"):
             found = _look_at_parts
         elif is_foreign(cls):
-            if cls.__dictoffset__ or slots_of(cls):
+            if objects_have_attributes(cls):
                 found = _look_at_object
             elif cls.__flags__ & _COLLECTED or hasattr(cls, "__next__"):
                 found = _look_at_members

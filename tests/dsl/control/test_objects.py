@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable, Iterator
@@ -63,6 +64,12 @@ def other(obj: Any, t: Any) -> None:
     obj.x = obj.y
 
 
+def in_thread(objs: list[Any]) -> Any:
+    space = threading.local()
+    space.objs = objs
+    return space
+
+
 CONTAINERS: dict[str, tuple[Callable[[list[Any]], Any], Callable[[Any, int], Any]]] = {
     "list": (list, lambda c, k: c[k]),
     "dict": (lambda objs: dict(enumerate(objs)), lambda c, k: c[k]),
@@ -78,6 +85,7 @@ CONTAINERS: dict[str, tuple[Callable[[list[Any]], Any], Callable[[Any, int], Any
         lambda c, k: c(k),
     ),
     "object array": (lambda objs: np.array(objs, object), lambda c, k: c[k]),
+    "thread": (in_thread, lambda c, k: c.objs[k]),
     "closure": (lambda objs: lambda k: objs[k], lambda c, k: c(k)),
 }
 
