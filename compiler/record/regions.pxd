@@ -4,8 +4,20 @@ from lumijit.compiler.ir.captures cimport Captures
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.region_types cimport Block
+from lumijit.compiler.ir.trace cimport current_scope
 from lumijit.runtime.dtypes cimport DType
 
+
+cdef class scope:
+    cdef public Scope _inner
+
+
+cdef class reopened:
+    cdef public Scope _inner
+    cdef public Scope _outer
+
+
+cdef object _enter(Scope inner)
 
 @cython.locals(
     heads_ids=set, values=list, sources=list, targets=list, deps=tuple, node=Node,

@@ -27,6 +27,7 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Block, Nodes, make_region
 from lumijit.compiler.ir.roles import is_effect
+from lumijit.compiler.ir.trace import current_scope
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, writes
 from lumijit.compiler.record.block_writes import (
@@ -40,7 +41,7 @@ from lumijit.compiler.record.shared_contents import ReadError, check_single_vers
 from lumijit.compiler.record.writes import note_write
 from lumijit.compiler.transform import hidden
 from lumijit.compiler.transform.rewriting import Rewriter, without_effects
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import in_region
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
 
@@ -73,11 +74,12 @@ class scope:
         is_loop: bool = False,
         bound: int | None = None,
     ) -> None:
-        inner = self._inner = Scope(trace.state.scope, label, width)
+        inner = self._inner = Scope(current_scope(), label, width)
         inner.is_loop = is_loop
         inner.bound = bound
         for other in siblings:
-            inner.claimed.update((key, node) for key, (_, node) in other.writes.items())
+            for key, (_, node) in other.writes.items():
+                inner.claimed[key] = node
 
     def __enter__(self) -> Scope:
         on_error(self._undo)
@@ -88,7 +90,7 @@ class scope:
         inner = self._inner
         outer = inner.parent or ROOT
         if kind is None:
-            if trace.state.scope is inner:
+            if current_scope() is inner:
                 before_the_end()
             local.suspend(inner)
             if outer is not ROOT:
@@ -101,8 +103,10 @@ class scope:
 
 
 def _enter(inner: Scope) -> None:
-    trace.state.scope = inner
-    flags.symbolic_scope = inner is not ROOT
+    trace.enter_scope(inner)
+    is_inside = inner is not ROOT
+    if in_region.get() is not is_inside:
+        in_region.set(is_inside)
 
 
 def restore_writes(inner: Scope) -> None:
@@ -121,7 +125,7 @@ class reopened:
         self._inner = inner
 
     def __enter__(self) -> None:
-        self._outer = trace.state.scope
+        self._outer = current_scope()
         _enter(self._inner)
 
     def __exit__(self, *_: object) -> None:
@@ -226,7 +230,7 @@ def _region_size(op: Op, blocks: Sequence[Block], values: list[Node]) -> int:
 
 def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     """Replace the versions made inside by one that depends on the region."""
-    current = trace.state.scope
+    current = current_scope()
     holders: dict[int, tuple[Any, Node]] = {}
     for inner in scopes:
         holders.update(inner.writes)
