@@ -70,11 +70,12 @@ class scope:
         self,
         label: str = "",
         width: int = 1,
-        siblings: Iterable[Scope] = (),
+        siblings: Sequence[Scope] = (),
         is_loop: bool = False,
         bound: int | None = None,
     ) -> None:
-        inner = self._inner = Scope(current_scope(), label, width)
+        parent = siblings[0].parent if siblings else current_scope()
+        inner = self._inner = Scope(parent, label, width)
         inner.is_loop = is_loop
         inner.bound = bound
         for other in siblings:
@@ -103,7 +104,8 @@ class scope:
 
 
 def _enter(inner: Scope) -> None:
-    trace.enter_scope(inner)
+    if current_scope() is not inner:
+        trace.enter_scope(inner)
     is_inside = inner is not ROOT
     if in_region.get() is not is_inside:
         in_region.set(is_inside)

@@ -167,21 +167,18 @@ class _Branch(Sides):
             # The other side sees arrays as they were before this one wrote to them.
             held = {key: holder._node for key, (holder, _) in first.writes.items()}
             regions.restore_writes(first)
-            trace.state.scope = first.parent or ROOT
             with regions.scope(self.name, cond.size, [first]) as second:
                 no = self.run(false_fn, lambda: versions_in(second, self.name))
                 merge = Merge(self, yes, no)
-                is_root = first.parent is ROOT
-                merge.share(set(first.writes), set(second.writes), is_root)
+                if first.writes or second.writes:
+                    is_root = first.parent is ROOT
+                    merge.share(set(first.writes), set(second.writes), is_root)
             for key, node in held.items():
                 first.writes[key][0]._advance(node)
-        wanted, nodes = merge.wanted()
-        _, results = regions.close_branch(
-            cond,
-            (first, second),
-            (tuple(a for a, _ in nodes), tuple(b for _, b in nodes)),
-        )
-        merge.computed.update(zip(wanted, results, strict=True))
+        wanted, *nodes = merge.wanted()
+        _, results = regions.close_branch(cond, (first, second), tuple(nodes))
+        for k, node in enumerate(results):
+            merge.computed[wanted[k]] = node
         for k in merge.traced:
             merge.enter(k, merge.computed[k])
         for k in merge.late:
