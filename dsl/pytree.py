@@ -159,6 +159,8 @@ class _Nested(Kind):
         return wrap_nested(self.cls, items)
 
 
+#: No stack is too short for this.
+_SHALLOW = 8
 _BUILT_IN: dict[Any, type[Kind]] = {list: Kind, tuple: _Tuples, dict: _Dicts}
 
 
@@ -353,7 +355,8 @@ class Parts:
         self._take(values, 0)
 
     def _take(self, values: Sequence[Any], depth: int) -> None:
-        check_nesting(depth)
+        if depth > _SHALLOW:
+            check_nesting(depth)
         leaves, outline = self.leaves, self.outline
         for value in values:
             kind = kind_of(type(value))

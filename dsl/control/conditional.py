@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from lumijit.arrays import FlatArray
 from lumijit.compiler.derive.isolation import isolated, resume, select_tracked
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
+from lumijit.compiler.ir.trace import running_lanes
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import regions, writes
 from lumijit.compiler.record.shared_contents import with_copies
@@ -22,7 +24,6 @@ from lumijit.control.state import (
     check_labels,
     check_mode,
     condition_node,
-    is_array,
     known_condition,
     of_entries,
     refuse_in_region,
@@ -30,7 +31,7 @@ from lumijit.control.state import (
 )
 from lumijit.control.write_rules import check_writes, versions_in, wide_enough
 from lumijit.initialize import check_callable
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError
 from lumijit.runtime.tracebacks import hides_frames
@@ -105,15 +106,17 @@ def run_if(
         )
     check_labels("if_stmt", arg_labels, "arguments", len(args))
     name = label or "if_stmt"
-    cond = by_lane(cond)
-    check_depth(cond, name)
-    if trace.state.lane is not None:
+    if not isinstance(cond, FlatArray):
+        cond = by_lane(cond)
+        check_depth(cond, name)
+    if running_lanes and trace.state.lane is not None:
         mode = "scalar"
     if mode is None:
-        if isinstance(cond, bool) or not is_array(cond):
+        if not isinstance(cond, FlatArray):
             mode = "scalar"
         else:
-            mode = "symbolic" if flags.symbolic_conditionals else "evaluated"
+            is_symbolic = not unusual or flags.symbolic_conditionals
+            mode = "symbolic" if is_symbolic else "evaluated"
     if mode == "scalar":
         cond = truth(cond, name)
     if isinstance(cond, bool):

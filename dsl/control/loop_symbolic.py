@@ -52,7 +52,7 @@ from lumijit.control.state import (
 from lumijit.control.write_rules import indexed_and_changed
 from lumijit.instance_registry import Pointers
 from lumijit.pytree import Parts
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import LumijitError, StateError
 from lumijit.standing import like, stand, stand_if
@@ -397,7 +397,7 @@ class SymbolicLoop(Knowledge):
                 return None
             return node if self.pointers.suffice(k, arg, node) else None
         is_literal = before._node.op is LITERAL and k not in self.variable
-        if is_literal and flags.optimize_loops:
+        if is_literal and (not unusual or flags.optimize_loops):
             self.constant.add(k)
             return None
         return node
