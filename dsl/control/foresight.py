@@ -13,21 +13,24 @@ from types import FunctionType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.roles import value_deps
 from lumijit.compiler.record import local
-from lumijit.control.state import is_array
 from lumijit.control.twins import twins
 from lumijit.pytree import Parts
 from lumijit.syntax.site import Memory
 
 
-class Start(NamedTuple):
+class Start:
     """How a run begins: the kinds of its leaves, and their largest size."""
 
-    kinds: tuple[Any, ...]
-    size: int
+    __slots__ = ("kinds", "size")
+
+    def __init__(self, kinds: list[Any], size: int) -> None:
+        self.kinds = kinds
+        self.size = size
 
 
 class Findings(NamedTuple):
@@ -72,13 +75,13 @@ def start_of(leaves: Sequence[Any], width: int) -> Start:
     kinds: list[Any] = [width > 1]
     size = width
     for leaf in leaves:
-        if is_array(leaf):
+        kinds.append(type(leaf))
+        if isinstance(leaf, FlatArray):
             node = leaf._node
-            kinds.append((type(leaf), node.size > 1, node.op is LITERAL))
-            size = max(size, node.size)
-        else:
-            kinds.append(type(leaf))
-    return Start(tuple(kinds), size)
+            kinds += (node.size > 1, node.op is LITERAL)
+            if node.size > size:
+                size = node.size
+    return Start(kinds, size)
 
 
 class Knowledge:
@@ -163,9 +166,15 @@ class Knowledge:
             if after[k] is after[moved]:
                 self.separate[k] = moved
 
-    def remember(self) -> None:
-        """Keep for the next run what was found out of the state that was given."""
+    def remember(self, is_as_before: bool) -> None:
+        """Keep for the next run what was found out of the state that was given.
+
+        `is_as_before`: it is what was foreseen, perhaps of arrays of another size.
+        """
         if self.separate or self._first is None:
+            return
+        known = self.foreseen
+        if is_as_before and known is not None and known.start.size == self._start.size:
             return
         leaves = self.parts.leaves
         self._memory.findings = Findings(
@@ -190,12 +199,14 @@ class Knowledge:
         """
         if self.foreseen is None:
             return True
-        numbers = self.foreseen.numbers
-        own = [k for k in numbers if k not in self.twins]
-        if any(k not in args or outputs[k] is args[k] for k in own):
-            return False
-        if any(id(self.parts.leaves[k]) not in inner.writes for k in self.written):
-            return False
+        for k in self.foreseen.numbers:
+            if k not in self.twins and (k not in args or outputs[k] is args[k]):
+                return False
+        for k in self.written:
+            if id(self.parts.leaves[k]) not in inner.writes:
+                return False
+        if not self.foreseen.sizes:
+            return True
         expected = {args[k]: outputs[k] for k in self.foreseen.sizes if k in args}
         return not expected or _grow(expected, inner)
 
