@@ -13,7 +13,9 @@ cdef class Carried:
 
 cdef bint _may_part(Parts own, Parts after, dict args) except -1
 
-@cython.locals(depth=Py_ssize_t, found=set, seen=set, stack=list, node=Node)
+@cython.locals(
+    depth=Py_ssize_t, found=set, seen=set, nodes=list, node=Node, dep=Node
+)
 cpdef set arguments_in(object roots, Scope inner)
 
 cpdef bint is_same(Node a, Node b) except -1

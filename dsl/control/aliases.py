@@ -179,17 +179,16 @@ def shape_of(
 def arguments_in(roots: Iterable[Node], inner: Scope) -> set[int]:
     """Return the ids of the arguments of a scope that nodes depend on."""
     depth = inner.depth
+    nodes = [node for node in roots if node.scope.depth >= depth]
+    seen = set(nodes)
     found: set[int] = set()
-    seen: set[Node] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node.scope.depth < depth or node in seen:
-            continue
-        seen.add(node)
+    for node in nodes:
         if node.op is SYMBOLIC:
             found.add(id(node))
-        stack += node.deps
+        for dep in node.deps:
+            if dep.scope.depth >= depth and dep not in seen:
+                seen.add(dep)
+                nodes.append(dep)
     return found
 
 

@@ -216,6 +216,25 @@ def holds_arrays(cls: type[Any]) -> bool:
     return pytree.struct_fields(cls) is not None or hasattr(cls, "_holds_arrays")
 
 
+def holds_nothing(cls: type[Any]) -> bool:
+    """Tell whether objects of a class, which are no arrays, lead to nothing.
+
+    That is a class of this package, such as that of local buffers.
+    """
+    found = _HOLDS_NOTHING.get(cls)
+    if found is None:
+        if is_foreign(cls):
+            return False
+        is_container = issubclass(cls, (list, tuple, dict, set, frozenset))
+        found = not (is_container or holds_arrays(cls))
+        found = _HOLDS_NOTHING[cls] = found and not hasattr(cls, "_wraps_function")
+    return found
+
+
+#: Of classes of this package.
+_HOLDS_NOTHING: dict[type[Any], bool] = {}
+
+
 def is_users(module: str) -> bool:
     """Tell whether a module's functions may know of arrays in its variables.
 
@@ -381,12 +400,12 @@ class Inert:
         if hasattr(kind, "_wraps_function"):
             return self._look_inside(value.__wrapped__)
         if isinstance(value, type):
-            is_left = facts.changes or is_users(value.__module__)
+            is_left = is_users(value.__module__)
         elif kind is ModuleType:
             is_left = is_users(value.__name__)
         else:
             # Methods change objects, such as generators of random numbers.
-            is_left = is_foreign(kind) or kind is partial or holds_arrays(kind)
+            is_left = not holds_nothing(kind)
         return _LEAVES if is_left else 0
 
 
@@ -398,7 +417,10 @@ def has_attributes(function: FunctionType) -> bool:
 
 def is_state(value: Any) -> bool:
     """Tell whether a value is an array or holds nothing that tracing follows."""
-    return type(value) in PLAIN or isinstance(value, (FlatArray, NestedArray))
+    kind = type(value)
+    if kind in PLAIN or isinstance(value, (FlatArray, NestedArray)):
+        return True
+    return holds_nothing(kind)
 
 
 def are_states(values: Sequence[Any]) -> bool:
