@@ -188,7 +188,7 @@ class Sides:
 
         Of flat arrays that is kept in the sides, of nested ones it's a list of items.
         """
-        found = []
+        found: list[tuple[Any, Any, Any]] = []
         for key, array in self.held.flat.items():
             is_same = yes.nodes[key] is yes.held.nodes[key]
             if not (is_same and no.nodes[key] is no.held.nodes[key]):
@@ -312,13 +312,14 @@ class Merge:
         is_plain = not isinstance(a, FlatArray) and not isinstance(b, FlatArray)
         if is_plain and same_object(a, b):
             return a
-        cls = type(a)
+        cls: type[Any] | None = type(a)
         if is_plain or cls is not type(b):
             cls = common_type(a, b, self.sides.mask_type)
-            if cls is None:
-                if is_plain and not self.sides.strict:
-                    return a
-                raise self._disagreement(k, a, b, "array type")
+        if cls is None:
+            if is_plain and not self.sides.strict:
+                return a
+            raise self._disagreement(k, a, b, "array type")
+        if cls is not type(a) or cls is not type(b):
             a, b = as_arrays(cls, (a, b))
         holder = self.holders.get(k)
         if holder is not None and holder._node is a._node is b._node:
@@ -409,10 +410,7 @@ class Merge:
 
 def _is_any_undefined(kept: list[Kept]) -> bool:
     """Tell whether a side has left a leaf without a value."""
-    for leaf in kept:
-        if type(leaf.value) is Undefined:
-            return True
-    return False
+    return Undefined in [type(leaf.value) for leaf in kept]
 
 
 def _defined(a: Any, b: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import os
 import sys
 from abc import ABC
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -301,10 +301,7 @@ class Inert:
 
     def are_all(self, functions: Sequence[Any]) -> bool:
         """Tell whether all of some functions are."""
-        for function in functions:
-            if self._look(function) >= _MEETS | _CHANGES:
-                return False
-        return True
+        return all([self._look(f) < _MEETS | _CHANGES for f in functions])
 
     def _look(self, function: Any) -> int:
         if type(function) is not FunctionType:
@@ -425,10 +422,7 @@ def is_state(value: Any) -> bool:
 
 def are_states(values: Sequence[Any]) -> bool:
     """Tell whether all of some values are such."""
-    for value in values:
-        if not is_state(value):
-            return False
-    return True
+    return all([is_state(value) for value in values])
 
 
 def keys_of(containers: Sequence[Any]) -> list[Any]:

@@ -178,8 +178,8 @@ class _Branch(Sides):
                     merge.share(set(first.writes), set(second.writes), is_root)
             for key, node in held.items():
                 first.writes[key][0]._advance(node)
-        wanted, *nodes = merge.wanted()
-        _, results = regions.close_branch(cond, (first, second), tuple(nodes))
+        wanted, mine, other = merge.wanted()
+        _, results = regions.close_branch(cond, (first, second), (mine, other))
         for k, node in enumerate(results):
             merge.computed[wanted[k]] = node
         for k in merge.traced:

@@ -19,6 +19,7 @@ cdef class Knowledge:
     cdef public Start _start
     cdef public set constant
     cdef public object foreseen
+    cdef public dict found_widths
     cdef public object grown
     cdef public set indexed
     cdef public dict numbers
@@ -28,4 +29,5 @@ cdef class Knowledge:
     cdef public dict twins
     cdef public set variable
     cdef public object width
+    cdef public dict widths
     cdef public set written

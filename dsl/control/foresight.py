@@ -45,15 +45,18 @@ class Findings(NamedTuple):
     numbers: dict[int, type[Any]]
     #: Literals that the body writes to.
     written: frozenset[int]
+    #: How wide local buffers became, in the order in which they were accessed first.
+    widths: dict[int, int]
 
-    def sizes_for(self, start: Start) -> dict[int, int] | None:
-        """Return the sizes to begin with, or None if the run looks otherwise."""
+    def sizes_for(self, start: Start) -> tuple[dict[int, int], dict[int, int]] | None:
+        """Return sizes and widths to begin with; None if the run looks otherwise."""
         if start.kinds != self.start.kinds:
             return None
+        sizes, widths = self.sizes, self.widths
         if start.size == self.start.size:
-            return self.sizes
-        if start.size > 1 and set(self.sizes.values()) <= {self.start.size}:
-            return dict.fromkeys(self.sizes, start.size)
+            return sizes, widths
+        if start.size > 1 and {*sizes.values(), *widths.values()} <= {self.start.size}:
+            return dict.fromkeys(sizes, start.size), dict.fromkeys(widths, start.size)
         return None
 
 
@@ -106,6 +109,10 @@ class Knowledge:
         # Leaves that are one array at first, of which the body makes several: those of
         # one number stay one.
         self.separate: dict[int, int] = {}
+        # Local buffers that become wider, by the order in which they are accessed: as
+        # was foreseen, and as it is.
+        self.widths: dict[int, int] = {}
+        self.found_widths: dict[int, int] = {}
         # What the last run found out, as long as that is believed.
         self.foreseen: Findings | None = None
         # Local buffers that turned out wider than they were given to the body.
@@ -121,7 +128,8 @@ class Knowledge:
         if found is None or sizes is None:
             return
         self.foreseen = found
-        self.sizes.update(sizes)
+        self.sizes.update(sizes[0])
+        self.widths.update(sizes[1])
         self.constant.update(found.constant)
         self.variable.update(found.variable)
         self.indexed.update(found.indexed)
@@ -150,6 +158,7 @@ class Knowledge:
             known.clear()
         self.separate.clear()
         self.sizes.clear()
+        self.widths.clear()
         self.numbers.clear()
 
     def part(
@@ -185,6 +194,7 @@ class Knowledge:
             frozenset(self.indexed),
             {k: type(leaves[k]) for k in self.numbers},
             frozenset(self.written),
+            self.found_widths,
         )
 
     def is_as_foreseen(
@@ -205,9 +215,10 @@ class Knowledge:
         for k in self.written:
             if id(self.parts.leaves[k]) not in inner.writes:
                 return False
-        if not self.foreseen.sizes:
+        if not (self.foreseen.sizes or self.widths):
             return True
         expected = {args[k]: outputs[k] for k in self.foreseen.sizes if k in args}
+        expected.update(local.foreseen(inner))
         return not expected or _grow(expected, inner)
 
 

@@ -23,7 +23,7 @@ cdef class SymbolicLoop(Knowledge):
     cdef public object name
     cdef public object pointers
     cdef public dict replaced
-    cdef public dict stood_in
+    cdef public object stand_ins
     cdef public object strict
 
     @cython.locals(

@@ -11,17 +11,16 @@ from functools import partial
 from typing import Any
 
 from lumijit.arrays import FlatArray
-from lumijit.base import ArrayBase
 from lumijit.compiler.derive.isolation import resume
 from lumijit.compiler.ir import blends, ranges, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, Scope
-from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
 from lumijit.compiler.record import local, memory, regions
-from lumijit.compiler.record.writes import claim
 from lumijit.control.aliases import arguments_in, besides, is_same, shape_of
 from lumijit.control.foresight import Knowledge
 from lumijit.control.progress import check_progress
+from lumijit.control.stand_ins import StandIns
 from lumijit.control.state import (
     NUMBERS,
     State,
@@ -94,8 +93,7 @@ class SymbolicLoop(Knowledge):
         self.joined: tuple[list[Any], Any] | None = None
         self.is_joining = False
         self.mask_type: type[Any] | None = None
-        # Arrays that the body writes to: with their contents, and what stands in.
-        self.stood_in: dict[int, tuple[Any, Node, Node]] = {}
+        self.stand_ins = StandIns()
 
     def run(self) -> State:
         """Trace until what is known of the state settles; return the final state."""
@@ -108,14 +106,14 @@ class SymbolicLoop(Knowledge):
             except LumijitError:
                 is_first = self.foreseen is None
                 if not is_first:
-                    self.stood_in.clear()
+                    self.stand_ins.entries.clear()
                 self.begin_anew()
                 if is_first:
                     raise
                 continue
-            leaves = self.parts.leaves
-            self.written = {k for k in self.indexed if id(leaves[k]) in self.stood_in}
-            if len(self.written) == len(self.stood_in) and not self.joined:
+            leaves, stood_in = self.parts.leaves, self.stand_ins.entries
+            self.written = {k for k in self.indexed if id(leaves[k]) in stood_in}
+            if len(self.written) == len(stood_in) and not self.joined:
                 self.remember(count == 0)
             return final
         raise StateError(
@@ -171,53 +169,24 @@ class SymbolicLoop(Knowledge):
         on_error(restore)
         return before
 
-    def _stand_in(self) -> None:
-        """Keep literals that the body writes to from being folded where it reads them.
-
-        What it reads would be the contents before the loop; closing the loop tells.
-        """
-        if not (self.written or self.stood_in):
-            return
-        for k in self.written:
-            # Equal literals are one node, of which each array gets its own.
-            leaf = self.parts.leaves[k]
-            before = leaf._node
-            claim(leaf)
-            own = leaf._node
-            leaf._go_back(before)
-            self._note_literal(leaf, own)
-
-        def restore() -> None:
-            for holder, node, _ in self.stood_in.values():
-                holder._go_back(node)
-
-        on_error(restore)
-        for holder, _, stand_in in self.stood_in.values():
-            holder._rehouse(stand_in)
-
-    def _note_literal(self, holder: Any, node: Node) -> None:
-        if id(holder) not in self.stood_in:
-            self.stood_in[id(holder)] = (holder, node, regions.stand_in(node))
-
     def _writes_literals(self, inner: Scope) -> bool:
         """Tell whether the body writes to literals, and let others stand in for them.
 
         Only once: arrays that the body makes anew are others each time.
         """
-        if len(self.stood_in) > len(self.written):
+        if len(self.stand_ins.entries) > len(self.written):
             return False
-        before = len(self.stood_in)
-        for holder, node in inner.writes.values():
-            if node.op in (LITERAL, UNDEFINED) and isinstance(holder, ArrayBase):
-                self._note_literal(holder, node)
-        return len(self.stood_in) > before
+        return self.stand_ins.note_writes(inner)
 
     def _attempt(self) -> State:
-        self._stand_in()
+        leaves = self.parts.leaves
+        if self.written or self.stand_ins.entries:
+            self.stand_ins.put([leaves[k] for k in self.written])
         resume()
         before = self._hold()
         scope = regions.scope(self.name, self.width, is_loop=True, bound=self.bound)
         with scope as inner:
+            inner.widths = self.widths
             values, args = self._arguments(inner)
             given = Parts(state := self.parts.together(values), self.labels)
             try:
@@ -241,7 +210,6 @@ class SymbolicLoop(Knowledge):
             if before:
                 self._check_in_place(before, inner)
             after = Parts(returned, self.labels)
-            leaves = self.parts.leaves
             shape = partial(shape_of, leaves, cond_node, after.leaves, args, inner)
             if self.is_joining:
                 self.joined, self.is_joining = shape(), False
@@ -264,9 +232,10 @@ class SymbolicLoop(Knowledge):
             if wider or (inner.writes and self._writes_literals(inner)):
                 raise _Retrace
             if not self.is_as_foreseen(args, outputs, inner):
-                self.stood_in.clear()
+                self.stand_ins.entries.clear()
                 self.begin_anew()
                 raise _Retrace
+            self.found_widths = local.widths(inner) if inner.locals else {}
         nodes = {k: leaves[k]._node for k in args}
         _, results = regions.close_loop(
             inner,
@@ -274,7 +243,7 @@ class SymbolicLoop(Knowledge):
             (*args.values(), *[entry.argument for entry in others]),
             cond_node,
             (*[outputs[k] for k in args], *[entry.output for entry in others]),
-            {id(stand_in): node for _, node, stand_in in self.stood_in.values()},
+            self.stand_ins.literals(),
         )
         found = {k: results[position] for position, k in enumerate(args)}
         for position, entry in enumerate(others, len(args)):

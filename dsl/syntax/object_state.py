@@ -145,6 +145,7 @@ class ObjectState:
         self.watch = watch
         self.before = self.read()
         self.handed: Handed | None = None
+        self._lineage: Lineage | None = None
 
     def hand(
         self,
@@ -164,7 +165,8 @@ class ObjectState:
             for k, slot in enumerate(self.slots)
             if type(slot) is Whole and slot.lineage is not None
         }
-        self._lineage = next(iter(tracked.values())) if tracked else None
+        if tracked:
+            self._lineage = next(iter(tracked.values()))
         given = values, read, is_loop, outside
         self.handed = Handed(*given, tuple(tracked), self._lineage)
 
@@ -173,7 +175,6 @@ class ObjectState:
         self._where = where
         self._is_exchanged = self.watch is not None and self.watch.reach.is_shared
         self._is_loop = is_loop
-        self._lineage: Lineage | None = None
 
     def values_apart(self) -> tuple[Any, ...]:
         """Return the values of slots; objects that are elsewhere, too, as copies."""
@@ -197,7 +198,7 @@ class ObjectState:
         return values if self.handed is None else self.handed.take(values, count)
 
     def bring_back(self, name: Any, value: Any) -> Any:
-        """Return the final value of a variable or slot, with the caller's containers."""
+        """Return a final value with the caller's containers."""
         return value if self.handed is None else self.handed.bring_back(name, value)
 
     def _hand_on(self, lost: list[tuple[Any, Any]]) -> None:
