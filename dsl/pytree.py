@@ -159,8 +159,6 @@ class _Nested(Kind):
         return wrap_nested(self.cls, items)
 
 
-#: No stack is too short for this.
-_SHALLOW = 8
 _BUILT_IN: dict[Any, type[Kind]] = {list: Kind, tuple: _Tuples, dict: _Dicts}
 
 
@@ -355,21 +353,20 @@ class Parts:
         self._take(values, 0)
 
     def _take(self, values: Sequence[Any], depth: int) -> None:
-        if depth > _SHALLOW:
+        if depth > 8:  # (No stack is too short for less.)
             check_nesting(depth)
-        leaves, outline = self.leaves, self.outline
         for value in values:
             kind = kind_of(type(value))
             if kind is None:
-                leaves.append(value)
-                outline.append(None)
+                self.leaves.append(value)
+                self.outline.append(None)
                 continue
             keys = kind.keys(value)
             children = kind.parts(value, keys)
             if kind.is_array:
                 self.nested.append(value)
                 self.items.append([*children])
-            outline += (kind, keys)
+            self.outline += (kind, keys)
             self.containers.append(value)
             self._take(children, depth + 1)
 

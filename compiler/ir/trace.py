@@ -66,8 +66,7 @@ class _State:
 
 
 state = _State()
-#: Has nodes belong to another scope from now on.
-enter_scope = _scope.set
+enter_scope = _scope.set  # Has nodes belong to another scope from now on.
 #: The lanes that run in any thread: where it is empty, `state.lane` is None.
 running_lanes: list[Any] = []
 

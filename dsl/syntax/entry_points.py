@@ -18,7 +18,7 @@ from lumijit.syntax.bindings import targets
 from lumijit.syntax.conditions import Conditions, Forced
 from lumijit.syntax.handed import Parted
 from lumijit.syntax.nesting import entered
-from lumijit.syntax.object_state import Inputs, ObjectState, Slot, attempts
+from lumijit.syntax.object_state import Inputs, ObjectState, attempts
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.ranges import ArrayRange, item, make_range
 from lumijit.syntax.site import (
@@ -29,6 +29,7 @@ from lumijit.syntax.site import (
     inputs_of,
     labels_of,
 )
+from lumijit.syntax.slots import Slot
 from lumijit.syntax.undefined import Undefined, fail, note_unset
 
 #: So often may the first turn of a loop be another one than those that follow.

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
-from lumijit.syntax.object_state import Attribute, Inputs, ObjectState, Slot
+from lumijit.syntax.object_state import Inputs, ObjectState
 from lumijit.syntax.places import SourcePlace
+from lumijit.syntax.slots import Attribute, Slot
 from lumijit.syntax.undefined import Undefined
 
 #: Values that hold no arrays: where they are only read, they are no state.
