@@ -199,7 +199,9 @@ def convert(data: Any, dtype: DType) -> Any:
 
 def contents(value: Any) -> Any:
     """Return what a foreign object offers as a NumPy array, without its derivatives."""
-    return np.asarray(value.detach() if hasattr(value, "detach") else value)
+    if hasattr(value, "detach"):
+        value = value.detach()
+    return np.asarray(value) if _is_numpys(value) else np.from_dlpack(value)
 
 
 def host_array(value: Any, construct: str) -> Any:
@@ -222,11 +224,16 @@ def host_array(value: Any, construct: str) -> Any:
 
 def offers_array(value: Any) -> bool:
     """Tell whether a foreign object can be read as a NumPy array."""
+    is_array = _is_numpys(value) or hasattr(value, "__dlpack__")
+    return is_array and not isinstance(value, (type, np.generic))
+
+
+def _is_numpys(value: Any) -> bool:
     return (
         isinstance(value, np.ndarray)
         or hasattr(value, "__array_interface__")
         or hasattr(value, "__array__")
-    ) and not isinstance(value, (type, np.generic))
+    )
 
 
 def unsupported(cls_name: str, value: Any) -> ArrayTypeError:

@@ -15,6 +15,7 @@ event counter `wake`; waiting threads sleep on the counter `done`.
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 from lumijit.runtime import pool_layout
@@ -130,8 +131,7 @@ define internal void @announce(ptr %pool, i32 %count) {{
 entry:
   %wake = getelementptr i8, ptr %pool, i64 {WAKE}
   %old = atomicrmw add ptr %wake, i32 1 seq_cst
-  %sleepers.at = getelementptr i8, ptr %pool, i64 {SLEEPERS}
-  %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
+  %sleepers = get i32 %pool.SLEEPERS seq_cst
   %some = icmp sgt i32 %sleepers, 0
   %wanted = icmp sgt i32 %count, 0
   %both = and i1 %some, %wanted
@@ -144,13 +144,27 @@ out:
 }}
 
 define internal i1 @is_pending(ptr %pool) {{
-  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
-  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
-  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  %completed = get i64 %pool.COMPLETED seq_cst
+  %submitted = get i64 %pool.SUBMITTED seq_cst
   %more = icmp slt i64 %completed, %submitted
   ret i1 %more
 }}
 """
+
+
+# Reading or writing a word of the pool or of a record, by its name in `pool_layout`.
+_ACCESS: Final = re.compile(
+    r"  (?:%(\S+) = get|put) (i\d+)(?: (\S+),)? %([\w.]+)\.([A-Z_]+) (\w+)"
+)
+
+
+def _spelled_out(access: re.Match[str]) -> str:
+    """Return the instructions of LLVM for `get` and `put`."""
+    name, ty, value, owner, word, order = access.groups()
+    place = f"%{name}.place" if name else f"%{word}.{value.removeprefix('%')}.place"
+    what = f"%{name} = load atomic {ty}" if name else f"store atomic {ty} {value}"
+    return f"""  {place} = getelementptr i8, ptr %{owner}, i64 {{{word}}}
+  {what}, ptr {place} {order}, align {int(ty[1:]) // 8}"""
 
 
 def pool_ir(platform: Platform) -> str:
@@ -158,7 +172,8 @@ def pool_ir(platform: Platform) -> str:
     name = platform.pause.partition("@")[2].partition("(")[0]
     arguments = "i32" if "i32" in platform.pause else ""
     values = {k: v for k, v in vars(pool_layout).items() if k.isupper()}
-    return (_SYSTEM + JOBS + WORKERS + CALLERS).format(
+    text = _ACCESS.sub(_spelled_out, _SYSTEM + JOBS + WORKERS + CALLERS)
+    return text.format(
         pause=platform.pause,
         pause_declaration=f"declare void @{name}({arguments})" if name else "",
         futex_number=platform.futex_number,

@@ -1,7 +1,7 @@
 """The pool's native code that runs jobs: claiming blocks, completing jobs.
 
 See `pool_ir` for how the pool works as a whole. The text is a format string over
-the names of `pool_layout`.
+the names of `pool_layout`; `get` and `put` access such a word, in an order of memory.
 """
 
 from __future__ import annotations
@@ -13,30 +13,26 @@ JOBS: Final = """
 define internal void @finish(ptr %pool, ptr %record, i64 %ticket) {{
 entry:
   %end = call i64 @now(ptr %pool)
-  %end.at = getelementptr i8, ptr %record, i64 {END_NS}
-  store atomic i64 %end, ptr %end.at release, align 8
-  %finished.at = getelementptr i8, ptr %record, i64 {FINISHED}
-  store atomic i64 %ticket, ptr %finished.at seq_cst, align 8
+  put i64 %end, %record.END_NS release
+  put i64 %ticket, %record.FINISHED seq_cst
   %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
   br label %advance
 advance:
   %completed = load atomic i64, ptr %completed.at seq_cst, align 8
-  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  %submitted = get i64 %pool.SUBMITTED seq_cst
   %more = icmp slt i64 %completed, %submitted
   br i1 %more, label %look, label %tell
 look:
   %next = add i64 %completed, 1
   %other = call ptr @record(ptr %pool, i64 %next)
-  %other.at = getelementptr i8, ptr %other, i64 {FINISHED}
-  %mark = load atomic i64, ptr %other.at seq_cst, align 8
+  %mark = get i64 %other.FINISHED seq_cst
   %is_done = icmp eq i64 %mark, %next
   br i1 %is_done, label %step, label %tell
 step:
   %swap = cmpxchg ptr %completed.at, i64 %completed, i64 %next seq_cst seq_cst
   br label %advance
 tell:
-  %waiters.at = getelementptr i8, ptr %pool, i64 {WAITERS}
-  %waiters = load atomic i32, ptr %waiters.at seq_cst, align 4
+  %waiters = get i32 %pool.WAITERS seq_cst
   %someone = icmp sgt i32 %waiters, 0
   br i1 %someone, label %notify, label %onward
 notify:
@@ -61,10 +57,8 @@ out:
 ; How many workers to wake because some must not take part in a job: all or none.
 ; (It was prepared for fewer threads: who is awake may be one that must not.)
 define internal i32 @excluded(ptr %pool, ptr %record) {{
-  %slots.at = getelementptr i8, ptr %record, i64 {SLOTS}
-  %slots = load atomic i32, ptr %slots.at acquire, align 4
-  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
-  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %slots = get i32 %record.SLOTS acquire
+  %limit = get i32 %pool.LIMIT acquire
   %is_restricted = icmp sle i32 %slots, %limit
   %count = select i1 %is_restricted, i32 2147483647, i32 0
   ret i32 %count
@@ -72,11 +66,9 @@ define internal i32 @excluded(ptr %pool, ptr %record) {{
 
 ; Whether blocks of a job are left that nobody has begun.
 define internal i1 @has_blocks(ptr %record) {{
-  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
-  %claim = load atomic i64, ptr %claim.at seq_cst, align 8
+  %claim = get i64 %record.CLAIM seq_cst
   %block = and i64 %claim, 4294967295
-  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
-  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
+  %blocks = get i64 %record.BLOCKS acquire
   %is_left = icmp ult i64 %block, %blocks
   ret i1 %is_left
 }}
@@ -86,13 +78,10 @@ define internal i1 @has_blocks(ptr %record) {{
 ; compete for the cores with the thread that is about to wait and to help.)
 define internal void @recruit(ptr %pool, i64 %ticket, ptr %record) {{
 entry:
-  %sleepers.at = getelementptr i8, ptr %pool, i64 {SLEEPERS}
-  %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
+  %sleepers = get i32 %pool.SLEEPERS seq_cst
   %some = icmp sgt i32 %sleepers, 0
-  %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
-  %active = load atomic i32, ptr %active.at seq_cst, align 4
-  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
-  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %active = get i32 %pool.ACTIVE seq_cst
+  %limit = get i32 %pool.LIMIT acquire
   %room = icmp slt i32 %active, %limit
   %both = and i1 %some, %room
   br i1 %both, label %look, label %out
@@ -100,14 +89,13 @@ look:
   %is_left = call i1 @has_blocks(ptr %record)
   br i1 %is_left, label %call, label %next
 next:
-  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  %submitted = get i64 %pool.SUBMITTED seq_cst
   %more = icmp slt i64 %ticket, %submitted
   br i1 %more, label %other, label %out
 other:
   %after = add i64 %ticket, 1
   %other.record = call ptr @record(ptr %pool, i64 %after)
-  %barrier.at = getelementptr i8, ptr %other.record, i64 {BARRIER}
-  %barrier = load atomic i64, ptr %barrier.at acquire, align 8
+  %barrier = get i64 %other.record.BARRIER acquire
   %is_parallel = icmp slt i64 %barrier, %ticket
   br i1 %is_parallel, label %call, label %out
 call:
@@ -120,9 +108,8 @@ out:
 ; Run one block of any job that may run; 0 if there is none.
 define internal i1 @run_block(ptr %pool, i32 %index, i1 %helping) {{
 entry:
-  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
-  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
-  %submitted = load atomic i64, ptr %pool seq_cst, align 8
+  %completed = get i64 %pool.COMPLETED seq_cst
+  %submitted = get i64 %pool.SUBMITTED seq_cst
   br label %scan
 scan:
   %before = phi i64 [ %completed, %entry ], [ %ticket, %skip ]
@@ -140,24 +127,20 @@ claim:
   %is_current = icmp eq i64 %tag, %tag.wanted
   br i1 %is_current, label %started, label %none
 started:
-  %barrier.at = getelementptr i8, ptr %record, i64 {BARRIER}
-  %barrier = load atomic i64, ptr %barrier.at acquire, align 8
+  %barrier = get i64 %record.BARRIER acquire
   %is_early = icmp sgt i64 %barrier, %completed
   br i1 %is_early, label %none, label %allowed
 allowed:
-  %slots.at = getelementptr i8, ptr %record, i64 {SLOTS}
-  %slots = load atomic i32, ptr %slots.at acquire, align 4
+  %slots = get i32 %record.SLOTS acquire
   %is_outside = icmp uge i32 %index, %slots
-  %helpable.at = getelementptr i8, ptr %record, i64 {HELPABLE}
-  %helpable = load atomic i32, ptr %helpable.at acquire, align 4
+  %helpable = get i32 %record.HELPABLE acquire
   %is_long = icmp eq i32 %helpable, 0
   %unhelpable = and i1 %is_long, %helping
   %unfit = or i1 %is_outside, %unhelpable
   br i1 %unfit, label %skip, label %available
 available:
   %block = and i64 %claim.old, 4294967295
-  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
-  %blocks = load atomic i64, ptr %blocks.at acquire, align 8
+  %blocks = get i64 %record.BLOCKS acquire
   %is_left = icmp ult i64 %block, %blocks
   br i1 %is_left, label %check, label %skip
 skip:
@@ -170,8 +153,7 @@ check:
   %is_cancelled = icmp ne i32 %cancel, 0
   br i1 %is_cancelled, label %judge, label %take
 judge:
-  %last.at = getelementptr i8, ptr %pool, i64 {CANCEL_UP_TO}
-  %last = load atomic i64, ptr %last.at seq_cst, align 8
+  %last = get i64 %pool.CANCEL_UP_TO seq_cst
   %is_dropped = icmp sle i64 %ticket, %last
   ; All that are left at once, so that a long queue is emptied quickly.
   %rest = sub i64 %blocks, %block
@@ -184,16 +166,12 @@ clear:
 take:
   %count = phi i64 [ 1, %check ], [ %rest, %judge ], [ 1, %clear ]
   %dropping = phi i1 [ 0, %check ], [ 1, %judge ], [ 0, %clear ]
-  %fn.at = getelementptr i8, ptr %record, i64 {FN}
-  %fn.word = load atomic i64, ptr %fn.at acquire, align 8
+  %fn.word = get i64 %record.FN acquire
   %fn = inttoptr i64 %fn.word to ptr
-  %args.at = getelementptr i8, ptr %record, i64 {ARGS}
-  %args.word = load atomic i64, ptr %args.at acquire, align 8
+  %args.word = get i64 %record.ARGS acquire
   %args = inttoptr i64 %args.word to ptr
-  %size.at = getelementptr i8, ptr %record, i64 {SIZE}
-  %size = load atomic i64, ptr %size.at acquire, align 8
-  %length.at = getelementptr i8, ptr %record, i64 {BLOCK}
-  %length = load atomic i64, ptr %length.at acquire, align 8
+  %size = get i64 %record.SIZE acquire
+  %length = get i64 %record.BLOCK acquire
   %claim.new = add i64 %claim.old, %count
   %swap = cmpxchg ptr %claim.at, i64 %claim.old, i64 %claim.new seq_cst seq_cst
   %won = extractvalue {{ i64, i1 }} %swap, 1
@@ -203,8 +181,7 @@ own:
   br i1 %is_first, label %stamp, label %started.block
 stamp:
   %start = call i64 @now(ptr %pool)
-  %start.at = getelementptr i8, ptr %record, i64 {START_NS}
-  store atomic i64 %start, ptr %start.at release, align 8
+  put i64 %start, %record.START_NS release
   br label %started.block
 started.block:
   br i1 %dropping, label %ran, label %run
@@ -234,9 +211,8 @@ none:
 define internal i1 @enter(ptr %pool) {{
 entry:
   %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
-  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
   %active = atomicrmw add ptr %active.at, i32 1 seq_cst
-  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %limit = get i32 %pool.LIMIT acquire
   %fits = icmp slt i32 %active, %limit
   br i1 %fits, label %yes, label %no
 yes:

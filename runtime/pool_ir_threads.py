@@ -1,7 +1,7 @@
 """The pool's native code of workers and callers: spinning, sleeping, submitting.
 
 See `pool_ir` for how the pool works as a whole. The text is a format string over
-the names of `pool_layout`.
+the names of `pool_layout`; `get` and `put` access such a word, in an order of memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ WORKERS: Final = """
 ; enough executors are active.
 define i32 @pool_drain(ptr %pool, i32 %index) {{
 entry:
-  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
   %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
   %got = call i1 @enter(ptr %pool)
   br i1 %got, label %work, label %denied
@@ -21,7 +20,7 @@ denied:
   ret i32 2
 work:
   %ran = call i1 @run_block(ptr %pool, i32 %index, i1 0)
-  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %limit = get i32 %pool.LIMIT acquire
   %is_wanted = icmp sle i32 %index, %limit
   %again = and i1 %ran, %is_wanted
   br i1 %again, label %count, label %stop
@@ -46,16 +45,13 @@ stop:
 ; a core; of the workers that were quicker, two may share one, while this core idles.
 define internal i1 @insist(ptr %pool) {{
 entry:
-  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
-  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
+  %completed = get i64 %pool.COMPLETED seq_cst
   %ticket = add i64 %completed, 1
   %record = call ptr @record(ptr %pool, i64 %ticket)
   %is_left = call i1 @has_blocks(ptr %record)
-  %helpable.at = getelementptr i8, ptr %record, i64 {HELPABLE}
-  %helpable = load atomic i32, ptr %helpable.at acquire, align 4
+  %helpable = get i32 %record.HELPABLE acquire
   %is_short = icmp ne i32 %helpable, 0
-  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
-  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %limit = get i32 %pool.LIMIT acquire
   %are_several = icmp sgt i32 %limit, 1
   %is_worth = and i1 %is_left, %is_short
   %may = and i1 %is_worth, %are_several
@@ -74,14 +70,12 @@ no:
 define internal void @spin(ptr %pool, ptr %word, i32 %value) {{
 entry:
   %spinners.at = getelementptr i8, ptr %pool, i64 {SPINNERS}
-  %max.at = getelementptr i8, ptr %pool, i64 {MAX_SPINNERS}
-  %spin_ns.at = getelementptr i8, ptr %pool, i64 {SPIN_NS}
   %spinners = atomicrmw add ptr %spinners.at, i32 1 seq_cst
-  %max = load atomic i32, ptr %max.at acquire, align 4
+  %max = get i32 %pool.MAX_SPINNERS acquire
   %fits = icmp slt i32 %spinners, %max
   br i1 %fits, label %start, label %out
 start:
-  %spin_ns = load atomic i64, ptr %spin_ns.at acquire, align 8
+  %spin_ns = get i64 %pool.SPIN_NS acquire
   %since = call i64 @now(ptr %pool)
   %until = add i64 %since, %spin_ns
   br label %round
@@ -109,11 +103,10 @@ define void @pool_worker(ptr %pool, i32 %index) {{
 entry:
   %wake = getelementptr i8, ptr %pool, i64 {WAKE}
   %sleepers.at = getelementptr i8, ptr %pool, i64 {SLEEPERS}
-  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
   br label %round
 round:
   %event = load atomic i32, ptr %wake seq_cst, align 4
-  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %limit = get i32 %pool.LIMIT acquire
   %is_dismissed = icmp sgt i32 %index, %limit
   br i1 %is_dismissed, label %out, label %work
 work:
@@ -153,9 +146,8 @@ CALLERS: Final = """
 define i64 @pool_submit(ptr %pool, i64 %fn, i64 %args, i64 %size, i64 %length,
     i64 %barrier, i32 %slots, i32 %helpable) {{
 entry:
-  %submitted = load atomic i64, ptr %pool seq_cst, align 8
-  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
-  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
+  %submitted = get i64 %pool.SUBMITTED seq_cst
+  %completed = get i64 %pool.COMPLETED seq_cst
   %ticket = add i64 %submitted, 1
   %distance = sub i64 %ticket, %completed
   %is_full = icmp sgt i64 %distance, {RING}
@@ -166,58 +158,44 @@ fill:
   %record = call ptr @record(ptr %pool, i64 %ticket)
   %tag = shl i64 %ticket, 32
   %closed = or i64 %tag, 4294967295
-  %claim.at = getelementptr i8, ptr %record, i64 {CLAIM}
-  store atomic i64 %closed, ptr %claim.at seq_cst, align 8
-  %fn.at = getelementptr i8, ptr %record, i64 {FN}
-  store atomic i64 %fn, ptr %fn.at release, align 8
-  %args.at = getelementptr i8, ptr %record, i64 {ARGS}
-  store atomic i64 %args, ptr %args.at release, align 8
-  %size.at = getelementptr i8, ptr %record, i64 {SIZE}
-  store atomic i64 %size, ptr %size.at release, align 8
-  %length.at = getelementptr i8, ptr %record, i64 {BLOCK}
-  store atomic i64 %length, ptr %length.at release, align 8
+  put i64 %closed, %record.CLAIM seq_cst
+  put i64 %fn, %record.FN release
+  put i64 %args, %record.ARGS release
+  put i64 %size, %record.SIZE release
+  put i64 %length, %record.BLOCK release
   %rounded = add i64 %size, %length
   %above = sub i64 %rounded, 1
   %blocks = udiv i64 %above, %length
-  %blocks.at = getelementptr i8, ptr %record, i64 {BLOCKS}
-  store atomic i64 %blocks, ptr %blocks.at release, align 8
-  %remaining.at = getelementptr i8, ptr %record, i64 {REMAINING}
-  store atomic i64 %blocks, ptr %remaining.at release, align 8
-  %slots.at = getelementptr i8, ptr %record, i64 {SLOTS}
-  store atomic i32 %slots, ptr %slots.at release, align 4
-  %helpable.at = getelementptr i8, ptr %record, i64 {HELPABLE}
-  store atomic i32 %helpable, ptr %helpable.at release, align 4
+  put i64 %blocks, %record.BLOCKS release
+  put i64 %blocks, %record.REMAINING release
+  put i32 %slots, %record.SLOTS release
+  put i32 %helpable, %record.HELPABLE release
   ; A barrier of 0 means: after all jobs before. No job overlaps a cancelled one.
   %is_plain = icmp eq i64 %barrier, 0
   %high = icmp sgt i64 %barrier, %ticket
   %own = or i1 %is_plain, %high
   %chosen = select i1 %own, i64 %ticket, i64 %barrier
-  %last.at = getelementptr i8, ptr %pool, i64 {CANCEL_UP_TO}
-  %last = load atomic i64, ptr %last.at seq_cst, align 8
+  %last = get i64 %pool.CANCEL_UP_TO seq_cst
   %after = add i64 %last, 1
   %is_later = icmp sgt i64 %after, %chosen
   %start = select i1 %is_later, i64 %after, i64 %chosen
   %below = sub i64 %start, 1
-  %barrier.at = getelementptr i8, ptr %record, i64 {BARRIER}
-  store atomic i64 %below, ptr %barrier.at release, align 8
-  store atomic i64 %tag, ptr %claim.at seq_cst, align 8
-  store atomic i64 %ticket, ptr %pool seq_cst, align 8
+  put i64 %below, %record.BARRIER release
+  put i64 %tag, %record.CLAIM seq_cst
+  put i64 %ticket, %pool.SUBMITTED seq_cst
   ; If the job can't start yet, whoever completes the one before goes on with it.
-  %completed.now = load atomic i64, ptr %completed.at seq_cst, align 8
+  %completed.now = get i64 %pool.COMPLETED seq_cst
   %can_start = icmp sle i64 %below, %completed.now
-  %limit.at = getelementptr i8, ptr %pool, i64 {LIMIT}
-  %limit = load atomic i32, ptr %limit.at acquire, align 4
+  %limit = get i32 %pool.LIMIT acquire
   %limit.wide = zext i32 %limit to i64
   %is_small = icmp slt i64 %blocks, %limit.wide
   %useful.wide = select i1 %is_small, i64 %blocks, i64 %limit.wide
   %useful = trunc i64 %useful.wide to i32
-  %spinners.at = getelementptr i8, ptr %pool, i64 {SPINNERS}
-  %spinners = load atomic i32, ptr %spinners.at seq_cst, align 4
+  %spinners = get i32 %pool.SPINNERS seq_cst
   ; The calling thread may help; if not, a worker recruits more.
   %others = sub i32 %useful, %helpable
   %missing = sub i32 %others, %spinners
-  %busy.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
-  %busy = load atomic i32, ptr %busy.at seq_cst, align 4
+  %busy = get i32 %pool.ACTIVE seq_cst
   %present = or i32 %busy, %spinners
   %is_asleep = icmp eq i32 %present, 0
   %is_few = icmp slt i32 %missing, 1
@@ -234,7 +212,6 @@ fill:
 ; Wait for a ticket for at most some time, helping if told so. 1 if it is reached.
 define i32 @pool_wait(ptr %pool, i64 %ticket, i64 %timeout, i32 %help) {{
 entry:
-  %completed.at = getelementptr i8, ptr %pool, i64 {COMPLETED}
   %done = getelementptr i8, ptr %pool, i64 {DONE}
   %waiters.at = getelementptr i8, ptr %pool, i64 {WAITERS}
   %since = call i64 @now(ptr %pool)
@@ -243,7 +220,7 @@ entry:
   br label %round
 round:
   %event = load atomic i32, ptr %done seq_cst, align 4
-  %completed = load atomic i64, ptr %completed.at seq_cst, align 8
+  %completed = get i64 %pool.COMPLETED seq_cst
   %is_reached = icmp sge i64 %completed, %ticket
   br i1 %is_reached, label %reached, label %assist
 assist:
@@ -256,7 +233,7 @@ all.taken:
   br i1 %forced, label %work, label %rest
 work:
   %ran = call i1 @run_block(ptr %pool, i32 0, i1 1)
-  %progress = load atomic i64, ptr %completed.at seq_cst, align 8
+  %progress = get i64 %pool.COMPLETED seq_cst
   %behind = icmp slt i64 %progress, %ticket
   %worth = and i1 %ran, %behind
   br i1 %worth, label %time, label %stop
@@ -278,21 +255,18 @@ helped:
   br i1 %ran, label %round, label %rest
 rest:
   ; Spin only while a core is free.
-  %active.at = getelementptr i8, ptr %pool, i64 {ACTIVE}
-  %active = load atomic i32, ptr %active.at seq_cst, align 4
-  %max.at = getelementptr i8, ptr %pool, i64 {MAX_SPINNERS}
-  %max = load atomic i32, ptr %max.at acquire, align 4
+  %active = get i32 %pool.ACTIVE seq_cst
+  %max = get i32 %pool.MAX_SPINNERS acquire
   %is_below = icmp sle i32 %active, %max
   %has_cores = icmp sgt i32 %max, 0
   %is_free = and i1 %is_below, %has_cores
-  %spin_ns.at = getelementptr i8, ptr %pool, i64 {SPIN_NS}
-  %spin_ns = load atomic i64, ptr %spin_ns.at acquire, align 8
+  %spin_ns = get i64 %pool.SPIN_NS acquire
   %spin.start = call i64 @now(ptr %pool)
   %spin.end = add i64 %spin.start, %spin_ns
   br i1 %is_free, label %spin, label %doze
 spin:
   %count = phi i32 [ 0, %rest ], [ 0, %spin.time ], [ %count.next, %turn ]
-  %completed.spin = load atomic i64, ptr %completed.at acquire, align 8
+  %completed.spin = get i64 %pool.COMPLETED acquire
   %is_news = icmp ne i64 %completed.spin, %completed
   br i1 %is_news, label %expired, label %turn
 turn:
@@ -306,7 +280,7 @@ spin.time:
   br i1 %is_spun, label %doze, label %spin
 doze:
   %more = atomicrmw add ptr %waiters.at, i32 1 seq_cst
-  %completed.doze = load atomic i64, ptr %completed.at seq_cst, align 8
+  %completed.doze = get i64 %pool.COMPLETED seq_cst
   %is_same = icmp eq i64 %completed.doze, %completed
   %doze.moment = call i64 @now(ptr %pool)
   %left = sub i64 %deadline, %doze.moment
@@ -320,7 +294,7 @@ awake:
   %less = atomicrmw sub ptr %waiters.at, i32 1 seq_cst
   br label %expired
 expired:
-  %completed.end = load atomic i64, ptr %completed.at seq_cst, align 8
+  %completed.end = get i64 %pool.COMPLETED seq_cst
   %is_reached.end = icmp sge i64 %completed.end, %ticket
   br i1 %is_reached.end, label %reached, label %deadline.check
 deadline.check:
@@ -347,8 +321,7 @@ entry:
   %pending = call i1 @is_pending(ptr %pool)
   br i1 %pending, label %refuse, label %run
 run:
-  %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
-  store atomic i32 0, ptr %cancel.at release, align 4
+  put i32 0, %pool.CANCEL release
   call void %fn(i64 0, i64 %size, i32 0, ptr %args)
   ret i32 1
 refuse:
@@ -367,8 +340,7 @@ entry:
   %pending = call i1 @is_pending(ptr %pool)
   br i1 %pending, label %refuse, label %run
 run:
-  %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
-  store atomic i32 0, ptr %cancel.at release, align 4
+  put i32 0, %pool.CANCEL release
   br label %next
 next:
   %k = phi i64 [ 0, %run ], [ %k.n, %next ]
@@ -403,13 +375,11 @@ entry:
   %pending = call i1 @is_pending(ptr %pool)
   br i1 %pending, label %set, label %out
 set:
-  %submitted = load atomic i64, ptr %pool seq_cst, align 8
-  %last.at = getelementptr i8, ptr %pool, i64 {CANCEL_UP_TO}
-  store atomic i64 %submitted, ptr %last.at seq_cst, align 8
-  %cancel.at = getelementptr i8, ptr %pool, i64 {CANCEL}
+  %submitted = get i64 %pool.SUBMITTED seq_cst
+  put i64 %submitted, %pool.CANCEL_UP_TO seq_cst
   %low = trunc i64 %submitted to i32
   %number = or i32 %low, -2147483648
-  store atomic i32 %number, ptr %cancel.at seq_cst, align 4
+  put i32 %number, %pool.CANCEL seq_cst
   ret i64 %submitted
 out:
   ret i64 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from weakref import WeakSet, ref
 
 from lumijit.compiler.ir import blends, trace, vertices
+from lumijit.compiler.ir.nodes import reached
 from lumijit.compiler.ir.ops.structural import CONSUMED, SCATTER
 from lumijit.compiler.ir.vertices import CLEARED, Vertex, new_vertex
 from lumijit.runtime.dtypes import FLOAT32
@@ -36,7 +38,8 @@ class Memory:
                 pending += others
                 if len(others) == len(vertex.inputs):
                     begin.append(vertex.serial)
-            self._ends += _ends(pending)
+            others = reached(pending, attrgetter("parents"))
+            self._ends += [vertex for vertex in others if not vertex.inputs]
         self._begin = frozenset(begin)
 
     def keep(self) -> None:
@@ -57,18 +60,6 @@ class Memory:
             vertex.users.append(own)
 
 
-def _ends(pending: list[Vertex]) -> Iterator[Vertex]:
-    """Return all that some vertices depend on and that depends on nothing."""
-    seen: set[int] = set()
-    while pending:
-        vertex = pending.pop()
-        if vertex.serial not in seen:
-            seen.add(vertex.serial)
-            pending += vertex.parents
-            if not vertex.inputs:
-                yield vertex
-
-
 def beyond(seeds: Iterable[Vertex], found: dict[int, Vertex]) -> list[Vertex]:
     """Return what depends on seeds and isn't reached, as a way there is cleared.
 
@@ -82,18 +73,7 @@ def beyond(seeds: Iterable[Vertex], found: dict[int, Vertex]) -> list[Vertex]:
         return []
     begin = {vertex.serial for vertex in seeds}
     cut = [user for v in found.values() for user in _later(v) if user.is_cut]
-    return [v for v in _and_later(cut).values() if not _has_arrived(v, begin)]
-
-
-def _and_later(stack: list[Vertex]) -> dict[int, Vertex]:
-    """Return vertices and all that was computed of them, ever."""
-    seen: dict[int, Vertex] = {}
-    while stack:
-        vertex = stack.pop()
-        if vertex.serial not in seen:
-            seen[vertex.serial] = vertex
-            stack += _later(vertex)
-    return seen
+    return [v for v in reached(cut, _later) if not _has_arrived(v, begin)]
 
 
 def _later(vertex: Vertex) -> Iterator[Vertex]:
@@ -125,7 +105,7 @@ def _is_complete(vertex: Vertex) -> bool:
     known = [v for entry in entries if (v := entry()) is not None]
     begin = standing.attr
     others = [v for v in known if v.grad is not None and v.serial not in begin]
-    return vertex.serial not in _and_later(others)
+    return vertex not in reached(others, _later)
 
 
 def note_missed(missed: Iterable[Vertex]) -> None:

@@ -88,24 +88,14 @@ def stored_lanes(node: Node) -> int:
     return node.size
 
 
-class _Block(Protocol):
-    @property
-    def last_access(self) -> int: ...
-
-
-class _Region(Protocol):
-    @property
-    def blocks(self) -> tuple[_Block, ...]: ...
-
-
 def access_of(node: Node) -> int:
     """Return when a node accessed local memory, or a region did last; 0: never."""
     if node.op.is_ordered:
         return int(node.attr)
     if node.op not in REGIONS:
         return 0
-    region: _Region = node.attr
-    return max(block.last_access for block in region.blocks)
+    last: int = max(block.last_access for block in node.attr.blocks)
+    return last
 
 
 def accesses(nodes: Iterable[Node]) -> list[Node]:

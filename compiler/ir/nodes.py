@@ -7,11 +7,13 @@ are the dead-code elimination. `trace` makes nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import DType
+
+T = TypeVar("T")
 
 
 class Node:
@@ -123,9 +125,7 @@ def begin_walk() -> int:
     return _walks
 
 
-def reached(
-    roots: Iterable[Node], below: Callable[[Node], Iterable[Node]]
-) -> list[Node]:
+def reached(roots: Iterable[T], below: Callable[[T], Iterable[T]]) -> list[T]:
     """Return nodes, each once, and all those to which `below` leads from them."""
     found = dict.fromkeys(roots)
     nodes = list(found)
@@ -135,3 +135,20 @@ def reached(
                 found[other] = None
                 nodes.append(other)
     return nodes
+
+
+def operands_first(
+    roots: Iterable[Node], below: Callable[[Node], Iterable[Node]]
+) -> list[Node]:
+    """Return what `reached` does, each node after those to which `below` leads."""
+    order: dict[Node, None] = {}
+    for root in roots:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            waiting = [other for other in below(node) if other not in order]
+            if waiting and node not in order:
+                stack += waiting
+            else:
+                order[stack.pop()] = None
+    return list(order)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lumijit.compiler.ir.effects import Reduction
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Node, operands_first
 from lumijit.compiler.ir.ops.structural import (
     CALL,
     EVALUATED,
@@ -45,8 +45,7 @@ def format_nodes(nodes: Iterable[Node]) -> str:
     """
     roots = list(nodes)
     printer = _Printer()
-    for root in roots:
-        printer.tree(root)
+    printer.print_all(roots)
     printer.line(f"return {printer.operands(roots)}")
     return "\n".join(printer.lines)
 
@@ -63,18 +62,11 @@ class _Printer:
         """Append a line at the current indentation."""
         self.lines.append(_INDENT * self.depth + text)
 
-    def tree(self, root: Node) -> None:
-        """Print what a node depends on, then the node."""
-        stack = [(root, False)]
-        while stack:
-            node, is_ready = stack.pop()
-            if id(node) in self.names or node.op is LITERAL:
-                continue
-            if is_ready or not node.deps:
+    def print_all(self, roots: Iterable[Node]) -> None:
+        """Print nodes, each after what it depends on."""
+        for node in operands_first(roots, lambda n: reversed(n.deps)):
+            if id(node) not in self.names and node.op is not LITERAL:
                 self.node(node)
-                continue
-            stack.append((node, True))
-            stack.extend((dep, False) for dep in reversed(node.deps))
 
     def operands(self, nodes: Iterable[Node]) -> str:
         """Name operands, separated by commas."""

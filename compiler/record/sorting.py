@@ -109,6 +109,8 @@ def argsort_runs(key: Node, run: int) -> Node:
     check_indexable(key, "argsort")
     if placement.used and placement.is_elsewhere(key):
         return placement.run_there(argsort_runs, key, run)
+    if key.size < 2:
+        return literal(UINT32, 0, key.size)
     if short_sorts.is_worth(key.size, run):
         return short_sorts.sorted_places(key, run)
     places = _argsort(key)
@@ -122,12 +124,6 @@ def argsort_runs(key: Node, run: int) -> Node:
 
 def _argsort(key: Node, bits: int = 0) -> Node:
     """Return the places of keys in their order; they have so many bits, if not all."""
-    check_lane("argsort", key)
-    check_indexable(key, "argsort")
-    if key.size < 2:
-        return literal(UINT32, 0, key.size)
-    if placement.used and placement.is_elsewhere(key):
-        return placement.run_there(_argsort, key, bits)
     _, places = _passes(key, has_keys=False, has_places=True, bits=bits)
     assert places is not None
     return places

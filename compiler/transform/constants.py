@@ -9,10 +9,11 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node, operands_first
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, COUNTER, LITERAL
 
+_GIVEN = (LITERAL, COUNTER)
 # What constants of regions are outside, None for what is no constant.
 _outside: WeakKeyDictionary[Node, Node | None] = WeakKeyDictionary()
 
@@ -29,27 +30,20 @@ def made_outside(node: Node) -> Node | None:
 
 
 def _made(node: Node) -> Node | None:
+    order = operands_first((node,), lambda n: n.deps if _is_repeatable(n) else ())
+    if not all(n.op in _GIVEN or _is_repeatable(n) for n in order):
+        return None
     made: dict[int, Node] = {}
-    stack = [node]
     with trace.scoped(ROOT):
-        while stack:
-            inner = stack[-1]
-            if id(inner) in made:
-                stack.pop()
-                continue
-            if inner.op is LITERAL or inner.op is COUNTER:
-                made[id(inner)] = inner
-                continue
-            if inner.scope is ROOT or inner.vertex or not _is_repeatable(inner):
-                return None
-            waiting = [dep for dep in inner.deps if id(dep) not in made]
-            stack += waiting
-            if not waiting:
-                made[id(inner)] = _repeated(inner, made)
+        for inner in order:
+            is_given = inner.op in _GIVEN
+            made[id(inner)] = inner if is_given else _repeated(inner, made)
     return made[id(node)]
 
 
 def _is_repeatable(node: Node) -> bool:
+    if node.scope is ROOT or node.vertex:
+        return False
     is_simple = node.op.lower is not None and not node.op.is_ordered
     return is_simple or node.op in (CAST, BITCAST, COPY)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lumijit.compiler.ir import local_types
-from lumijit.compiler.ir.nodes import Node, reached
+from lumijit.compiler.ir.nodes import Node, operands_first, reached
 from lumijit.compiler.ir.ops.structural import REGIONS, SYMBOLIC
 from lumijit.compiler.ir.region_types import Block, Nodes
 from lumijit.compiler.ir.roles import is_effect, read_deps
@@ -47,16 +47,7 @@ def with_hidden(
     roots = list(nodes)
     if local_types.in_use():
         roots = [*local_types.accesses(reached(nodes, below)), *nodes]
-    order: dict[Node, None] = {}
-    for stack in ([root] for root in roots):
-        while stack:
-            node = stack[-1]
-            waiting = [d for d in below(node) if d not in order]
-            if waiting and node not in order:
-                stack += waiting
-            else:
-                order[stack.pop()] = None
-    return list(order)
+    return operands_first(roots, below)
 
 
 def outside(blocks: Iterable[Block], depth: int) -> list[Node]:

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler.ir import trace, value_numbering
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Node, operands_first
 from lumijit.compiler.ir.ops.logic import SELECT
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import CAST, EVALUATED, LITERAL
@@ -176,21 +176,11 @@ def _behind(
     operands: Sequence[Node], results: Sequence[Node]
 ) -> tuple[list[Node], list[Node]]:
     """Return the numbers behind results, and the operations in order."""
-    numbers: list[Node] = []
-    order: list[Node] = []
-    done = set(map(id, operands))
-    stack = list(reversed(results))
-    while stack:
-        node = stack[-1]
-        waiting = [d for d in node.deps if id(d) not in done]
-        if waiting and id(node) not in done:
-            stack.extend(waiting)
-            continue
-        stack.pop()
-        if id(node) not in done:
-            done.add(id(node))
-            (numbers if node.op is LITERAL else order).append(node)
-    return numbers, order
+    given = set(operands)
+    found = operands_first(results, lambda n: () if n in given else n.deps)
+    made = [node for node in found if node not in given]
+    numbers = [node for node in made if node.op is LITERAL]
+    return numbers, [node for node in made if node.op is not LITERAL]
 
 
 def _step(node: Node, places: tuple[int, ...]) -> Step | None:

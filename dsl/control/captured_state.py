@@ -29,6 +29,7 @@ from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, Inert, are_states, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
+from lumijit.control.own_variables import NO_OWN, Own, own_variables
 from lumijit.control.plain_changes import counts, is_object, is_other
 from lumijit.control.positions import Position
 from lumijit.control.reachability import WHOLE, Reach, Span
@@ -60,12 +61,10 @@ class Outside:
     #: Whether a function stands for several runs of it.
     repeats = True
 
-    def __init__(
-        self, own_names: frozenset[str] = frozenset(), around: Outside | None = None
-    ) -> None:
+    def __init__(self, own: Own = NO_OWN, around: Outside | None = None) -> None:
         self.around = around
         outer: Reach | None = None if around is None else around.reach
-        self.reach: Reach = Reach(None, own_names, outer, watches_contents=True)
+        self.reach: Reach = Reach(None, own, outer, watches_contents=True)
 
     @property
     def is_empty(self) -> bool:
@@ -264,7 +263,7 @@ def watch(
     Args:
         functions: bodies and conditions.
         values: the construct's inputs, called `labels`.
-        own_names: variables that the construct itself assigns.
+        own_names: variables that the construct itself takes or assigns.
         owned: names and values of entries that are state besides.
         around: what is watched by the construct around this one.
 
@@ -273,7 +272,7 @@ def watch(
     """
     if are_states(values) and Inert().are_all(functions):
         return None
-    outside = Outside(own_names, around)
+    outside = Outside(own_variables(functions, values, labels, own_names), around)
     entries = [value for _, value in owned]
     outside.leave(entries, [name for name, _ in owned])
     flat = [leaf for leaf in Parts(entries).leaves if isinstance(leaf, FlatArray)]

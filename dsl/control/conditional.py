@@ -36,6 +36,7 @@ from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError
 from lumijit.runtime.tracebacks import hides_frames
 from lumijit.syntax.nesting import NobodyLeft
+from lumijit.tensors.lanes import along
 
 
 @hides_frames
@@ -107,7 +108,11 @@ def run_if(
     check_labels("if_stmt", arg_labels, "arguments", len(args))
     name = label or "if_stmt"
     if not isinstance(cond, FlatArray):
-        cond = by_lane(cond)
+        given, cond = cond, by_lane(cond)
+        if cond is not given:
+            options = arg_labels, rv_labels, label, mode, strict, is_watched
+            again = partial(run_if, args, cond, true_fn, false_fn, *options)
+            return along(given, again)
         check_depth(cond, name)
     if running_lanes and trace.state.lane is not None:
         mode = "scalar"

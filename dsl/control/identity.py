@@ -158,6 +158,8 @@ def brought_back(new: Any, originals: dict[Path, Any], path: Path = ()) -> Any:
         found = pytree.rebuild(new, items)
         target.clear()
         target.update(found)
+    elif isinstance(new, ArrayBase):
+        target._adopt(new)
     else:
         for key, item in changed:
             object.__setattr__(target, str(key), item)

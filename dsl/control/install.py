@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lumijit import pytree, traits
+from lumijit import traits
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
@@ -20,6 +20,7 @@ from lumijit.compiler.record import checks
 from lumijit.control import identity
 from lumijit.control.captured_state import left_alone, standing_in, watch
 from lumijit.control.conditional import run_if
+from lumijit.control.locations import places_of
 from lumijit.control.loop import run_loop
 from lumijit.control.recursion import is_idle
 from lumijit.control.state import by_lane, is_array, known_condition, node_of
@@ -82,7 +83,7 @@ def _is_zero_step(step: Any) -> bool:
 
 
 def _logical_not(value: Any) -> Any:
-    return ~by_lane(value) if traits.is_mask_v(value) else value == 0
+    return ~value if traits.is_mask_v(value) else value == 0
 
 
 def _operand(operator: str, value: Any) -> Any:
@@ -92,7 +93,7 @@ def _operand(operator: str, value: Any) -> Any:
     """
     if isinstance(value, ArrayBase):
         if traits.is_mask_v(value):
-            return by_lane(value)
+            return value
         mend = "compare it (x != 0)"
     elif isinstance(value, (bool, np.bool_)):
         return bool(value)
@@ -106,26 +107,6 @@ def _operand(operator: str, value: Any) -> Any:
     )
 
 
-def _keep(container: Any) -> Callable[[], None]:
-    """Return a function that gives a container the entries that it has now."""
-    if isinstance(container, NestedArray):
-        container = container._items
-    if isinstance(container, list):
-        items = container[:]
-        return lambda: container.__setitem__(slice(None), items)
-    space = container if type(container) is dict else getattr(container, "__dict__", {})
-    entries = dict(space)
-    slots = [(k, v) for k, v in pytree.children(container) if k not in space]
-
-    def restore() -> None:
-        space.clear()
-        space.update(entries)
-        for name, value in slots:
-            object.__setattr__(container, name, value)
-
-    return restore
-
-
 def _snapshot(values: Any) -> Callable[[], None]:
     """Return a function that undoes changes of PyTrees in place.
 
@@ -134,13 +115,13 @@ def _snapshot(values: Any) -> Callable[[], None]:
     parts = Parts(values)
     arrays = [(leaf, leaf._node) for leaf in parts.leaves if is_array(leaf)]
     changeable = [v for v in parts.containers if not isinstance(v, tuple)]
-    kept = list(map(_keep, changeable))
+    places = [place for value in changeable for place in places_of(value)]
 
     def restore() -> None:
         for array, node in arrays:
             array._go_back(node)
-        for keep in kept:
-            keep()
+        for place in places:
+            place.fill(place.before)
 
     return restore
 

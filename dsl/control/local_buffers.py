@@ -1,7 +1,7 @@
 """What a local buffer consists of: traced buffers for PyTrees, or a Python list.
 
 Owns reads and writes of one buffer, and the checks of indices and values. What users
-call is in `local`, what an access is in the trace in `compiler.record.local`.
+call is in `local_memory`, what an access is in the trace in `compiler.record.local`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 from lumijit.control.defaults import default_of
+from lumijit.nested import NestedArray
 from lumijit.undeclared import slots_of
 
 MISSING: Any = object()
@@ -412,7 +413,9 @@ def attributes_of(value: Any, parent: Location | None, label: str) -> list[Locat
 
 
 def places_of(value: Any) -> list[Location]:
-    """Return the places of all that a container, no array, has."""
+    """Return the places of all that a container has."""
+    if isinstance(value, NestedArray):
+        return [Components(value, None)]
     if isinstance(value, list):
         return [Items(value, None)]
     if isinstance(value, dict):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace
@@ -39,6 +39,7 @@ from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import ArrayValueError, StateError
 from lumijit.runtime.tracebacks import hides_frames
 from lumijit.syntax.site import Memory
+from lumijit.tensors.lanes import along
 
 
 @hides_frames
@@ -128,14 +129,18 @@ def run_loop(
     memory = memory or memory_of(body)
     if running_lanes and trace.state.lane is not None:
         mode = "scalar"
+    if mode is None and first is None:
+        first = cond(*state)
+    known = None if first is None else by_lane(first)
+    if known is not first:
+        options = labels, label, mode, strict, compress, is_watched, max_iterations
+        again = partial(run_loop, state, cond, body, *options, memory, known)
+        return cast("State", along(first, again))
     if mode is None:
-        first = cond(*state) if first is None else first
-        if not is_array(first):
-            first = by_lane(first)
-            check_depth(first, name)
-        if not is_array(first):
-            return _scalar(state, cond, body, name, first)
-        if _never_holds(first._node):
+        check_depth(known, name)
+        if not is_array(known):
+            return _scalar(state, cond, body, name, known)
+        if _never_holds(known._node):
             return state
         is_symbolic = not unusual or flags.symbolic_loops
         mode = "symbolic" if is_symbolic else "evaluated"
@@ -145,7 +150,7 @@ def run_loop(
         cond = watched(cond, name, "the condition", labels)
         body = watched(body, name, "the body", labels)
     if mode == "symbolic":
-        node = getattr(first, "_node", None)
+        node = getattr(known, "_node", None)
         width = node.size if node is not None else 1
         given = state, cond, body, labels, name, strict, width, bound, memory
         return with_copies(lambda: SymbolicLoop(*given).run())

@@ -6,7 +6,7 @@ from lumijit.control.locations cimport Location
 
 cdef class Reach:
     cdef public list constants
-    cdef public object own_names
+    cdef public object own
     cdef public list places
     cdef public list arrays
     cdef public list nodes
@@ -25,6 +25,7 @@ cdef class Reach:
     cdef public dict _looks
     cdef public Py_ssize_t _followed
     cdef public list _left_out
+    cdef public dict _plain
 
     @cython.locals(place=Location)
     cpdef list changed(self, object span)

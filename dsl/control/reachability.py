@@ -55,6 +55,7 @@ from lumijit.control.locations import (
 )
 from lumijit.control.members import Members
 from lumijit.control.modules import Modules, imported
+from lumijit.control.own_variables import NO_OWN, Own
 from lumijit.control.positions import Position
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
@@ -87,25 +88,24 @@ WHOLE = Span(Mark(0, 0, 0), None)
 class Reach:
     """The places and flat arrays found so far.
 
-    Left out are variables of enclosing functions whose names are in `own_names`, and
-    all that the construct `around` this one has found, but not what that has left out
-    for the names of its own. With `known`, only values are looked at, not what code can
-    reach, and no objects that are in it, unless they are PyTrees. `constants` are the
-    variables that hold plain values and that no function assigns, if these are wanted.
-    With `watches_contents`, numbers in memory are places, too.
+    Left out are the construct's `own` variables, and all that the one `around` this has
+    found, but not what that has left out as its own. With `known`, only values are
+    looked at, not what code can reach, and no objects in it that are no PyTrees.
+    `constants` are the variables that hold plain values and that no function assigns,
+    if these are wanted. With `watches_contents`, numbers in memory are places, too.
     """
 
     def __init__(
         self,
         known: Reach | None = None,
-        own_names: frozenset[str] = frozenset(),
+        own: Own = NO_OWN,
         around: Reach | None = None,
         notes_constants: bool = False,
         watches_contents: bool = False,
     ) -> None:
         self.watches_contents = watches_contents
         self.constants: list[Location] | None = [] if notes_constants else None
-        self.own_names = own_names
+        self.own = own
         self.places: list[Location] = []
         self.arrays: list[Any] = []
         self.nodes: list[Node] = []
@@ -127,6 +127,8 @@ class Reach:
         self._looks: dict[type[Any], Look | None] = {}
         self._followed = 0  # So many of the places.
         self._left_out: list[tuple[str, Any, Facts]] = []
+        # Variables of plain values that no function so far assigns, by their cells.
+        self._plain: dict[int, Location] = {}
         if around is not None:
             for name, cell, facts in around._left_out:
                 self._add_variable(name, cell, facts)
@@ -162,11 +164,11 @@ class Reach:
                 holders.append(place)
 
     def note_plain(self) -> None:
-        """Note variables of modules that hold plain values, once all is found."""
+        """Note variables that hold plain values, once all is found."""
         places, constants = self.modules.plain()
         self.places += places
         if self.constants is not None:
-            self.constants += constants
+            self.constants += [*self._plain.values(), *constants]
 
     def leave(self, containers: Sequence[Any]) -> None:
         """Leave state out, but not its methods; note if others hold a part of it."""
@@ -269,16 +271,16 @@ class Reach:
         """Note a variable that a function uses."""
         if id(cell) in self.seen:
             return
-        if name in self.own_names:
-            self._left_out.append((name, cell, facts))
-            self.is_shared |= id(Variable(cell, None, name).held(name)) in self.state
-            return
-        self.seen.add(id(cell))
         variable = Variable(cell, None, name)
-        if facts.rebinds or type(variable.kept[name]) not in PLAIN:
+        if self.own.has(variable):
+            self._left_out.append((name, cell, facts))
+            self.is_shared |= id(variable.kept[name]) in self.state
+        elif facts.rebinds or type(variable.kept[name]) not in PLAIN:
+            self.seen.add(id(cell))
+            self._plain.pop(id(cell), None)
             self.add(variable)
         elif self.constants is not None:
-            self.constants.append(variable)
+            self._plain[id(cell)] = variable
 
     def _mention(self, facts: Facts, namespace: dict[str, Any]) -> None:
         """Note variables, of this module and others, and methods that are mentioned."""

@@ -156,6 +156,8 @@ def _without_nan(op: Op, construct: str, a: Any, b: Any) -> Array:
 def fma(a: Any, b: Any, c: Any, /) -> Array:
     """Fused multiply-add: a * b + c, rounded once.
 
+    Halves are computed in single precision, and rounded to a half at the end.
+
     Args:
         a: number or array.
         b: number or array.

@@ -173,13 +173,20 @@ def _of_rows(
         return full(type(flat), neutral_entry(op, flat._spec.dtype), count)
     if count == 1:
         return _along(op, flat, {0}, mode)
+    return combined_runs("lumijit.reduce", op, flat, length, inner, mode)
+
+
+def combined_runs(
+    construct: str, op: ReduceOp, flat: Any, length: int, inner: int, mode: Any
+) -> Any:
+    """Combine each run of `length` rows, of which there is one at least."""
     if isinstance(flat, HostArray):
         rows = flat._data.reshape(-1, length, inner)
         with np.errstate(all="ignore"):
             data = HOST_UPDATES[op].reduce(rows, axis=1, dtype=rows.dtype)
         return type(flat)(data.reshape(-1))
     if flat._is_symbolic():
-        raise symbolic_error("lumijit.reduce")
+        raise symbolic_error(construct)
     combine = collectives.block_reduce
     if is_scattered(mode, flat):
         combine = reductions.reduce_symbolically

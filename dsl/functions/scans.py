@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from lumijit import initialize
-from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.derive import collectives
 from lumijit.compiler.ir.effects import wrap as wrap_flat
@@ -18,7 +17,7 @@ from lumijit.functions.axes import along_axis, checked_axis
 from lumijit.functions.reductions import (
     check_strategy,
     combined,
-    is_scattered,
+    combined_runs,
     neutral_entry,
 )
 from lumijit.functions.repetition import reverse as reversed_
@@ -325,17 +324,7 @@ def block_reduce(
         items = [block_reduce(op, v, block_size, mode) for v in widened(value)]
         return wrap_nested(type(value), items)
     block_size = _checked_block(construct, len(value), block_size)
-    if not isinstance(value, FlatArray):
-        blocks = value._data.reshape(-1, block_size)
-        with np.errstate(all="ignore"):
-            data = HOST_UPDATES[op].reduce(blocks, axis=1, dtype=blocks.dtype)
-        return type(value)(data)
-    _check_readable(value, construct)
-    combine = collectives.block_reduce
-    if is_scattered(mode, value):
-        combine = reductions.reduce_symbolically
-    node = combine(op.trace_name, value._node, block_size)
-    return wrap_flat(type(value), node)
+    return combined_runs(construct, op, value, block_size, 1, mode)
 
 
 def block_sum(value: Any, block_size: int, mode: str | None = None) -> Any:

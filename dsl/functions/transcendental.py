@@ -275,11 +275,8 @@ def safe_sqrt(arg: Any, /) -> Array:
     >>> dr.safe_sqrt(-1.0)
     0.0
     """
-    check_numeric("lumijit.safe_sqrt", arg)
-    if _is_matrix(arg):
-        return type(arg)(safe_sqrt(arg.array))
     # At the ends, too, the derivative is that of the constant: 0, not infinity.
-    return sqrt(_within(arg, 0.0))
+    return sqrt(_within("lumijit.safe_sqrt", arg, 0.0))
 
 
 def safe_asin(arg: Any, /) -> Array:
@@ -295,10 +292,7 @@ def safe_asin(arg: Any, /) -> Array:
     >>> dr.safe_asin(2.0)
     1.5707963267948966
     """
-    check_numeric("lumijit.safe_asin", arg)
-    if _is_matrix(arg):
-        return type(arg)(safe_asin(arg.array))
-    return asin(_within(arg, -1.0, 1.0))
+    return asin(_within("lumijit.safe_asin", arg, -1.0, 1.0))
 
 
 def safe_acos(arg: Any, /) -> Array:
@@ -314,10 +308,7 @@ def safe_acos(arg: Any, /) -> Array:
     >>> dr.safe_acos(2.0)
     0.0
     """
-    check_numeric("lumijit.safe_acos", arg)
-    if _is_matrix(arg):
-        return type(arg)(safe_acos(arg.array))
-    return acos(_within(arg, -1.0, 1.0))
+    return acos(_within("lumijit.safe_acos", arg, -1.0, 1.0))
 
 
 def _is_matrix(arg: Any) -> bool:
@@ -325,8 +316,11 @@ def _is_matrix(arg: Any) -> bool:
     return isinstance(arg, ArrayBase) and arg._spec.kind is MATRIX
 
 
-def _within(arg: Any, low: float, high: float | None = None) -> Any:
+def _within(construct: str, arg: Any, low: float, high: float | None = None) -> Any:
     """Clip to an interval, with no derivative at its ends; numbers part by part."""
+    check_numeric(construct, arg)
+    if _is_matrix(arg):
+        return type(arg)(_clipped(arg.array, low, high))
     if isinstance(arg, ArrayBase) and arg._spec.kind.is_special:
         cls: Any = type(arg)
         ends = cls(low).array, None if high is None else cls(high).array

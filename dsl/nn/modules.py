@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, ClassVar
 
 from lumijit.base import ArrayBase
@@ -12,7 +12,8 @@ from lumijit.hashgrid import HashEncoding
 from lumijit.initialize import whole_number
 from lumijit.nn.vectors import CoopVec
 from lumijit.nn.views import MatrixView, matvec
-from lumijit.random.generator import Generator, rng
+from lumijit.random.generator import Generator
+from lumijit.random.generator import rng as make_rng
 from lumijit.runtime.errors import (
     ArrayTypeError,
     SizeError,
@@ -23,8 +24,6 @@ from lumijit.spec import TENSOR
 
 # The seed of weights, so that they are independent of what programs draw by default.
 _SEED = 0x100000000
-# Returns and replaces the value of one parameter.
-_Access = tuple[Callable[[], Any], Callable[[Any], None]]
 
 
 class Module(MutableMapping[str, Any]):
@@ -84,7 +83,7 @@ class Module(MutableMapping[str, Any]):
                 f"parameters can't be of type {dtype!r}",
                 "pass a tensor type of floats, such as lumijit.llvm.ad.TensorXf.",
             )
-        return self._alloc(dtype, size, rng or _default_rng())[0]
+        return self._alloc(dtype, size, rng or make_rng(seed=_SEED))[0]
 
     def _settings(self) -> Iterable[Any]:
         """Yield what tells the module from others besides its parameters."""
@@ -105,22 +104,18 @@ class Module(MutableMapping[str, Any]):
         for name in self.DRJIT_STRUCT:
             yield from _found(getattr(self, name), name, self, name)
 
-    def _accesses(self) -> dict[str, _Access]:
-        """Return how to get at the parameters, by their paths."""
-        found: dict[str, _Access] = {}
+    def _owners(self) -> dict[str, tuple[Module, str]]:
+        """Return whose attributes the parameters are, by their paths."""
+        found: dict[str, tuple[Module, str]] = {}
         prefix = getattr(self, "prefix", "")
         for path, owner, name in self._parameters():
-            value = getattr(owner, name)
-            if isinstance(value, MatrixView):
+            if isinstance(getattr(owner, name), MatrixView):
                 path = "weights"
-                get, put = _of_buffer(value.buffer)
-            else:
-                get, put = _of_attribute(owner, name)
-            found.setdefault(f"{prefix}.{path}" if prefix else path, (get, put))
+            found.setdefault(f"{prefix}.{path}" if prefix else path, (owner, name))
         return found
 
-    def _access(self, key: str) -> _Access:
-        found = self._accesses()
+    def _owner(self, key: str) -> tuple[Module, str]:
+        found = self._owners()
         if key not in found:
             raise UnknownKeyError(
                 type(self).__name__,
@@ -131,12 +126,13 @@ class Module(MutableMapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         """Return a parameter."""
-        return self._access(key)[0]()
+        return _contents(getattr(*self._owner(key)))
 
     def __setitem__(self, key: str, value: Any) -> None:
         """Replace a parameter; it is converted to the type of the one before."""
-        get, put = self._access(key)
-        before = get()
+        owner, name = self._owner(key)
+        held = getattr(owner, name)
+        before = _contents(held)
         after = type(before)(value)
         if after.shape != before.shape:
             raise SizeError(
@@ -145,7 +141,10 @@ class Module(MutableMapping[str, Any]):
                 f"{after.shape}",
                 "pass one of its shape.",
             )
-        put(after)
+        if before is held:
+            setattr(owner, name, after)
+        else:
+            before[:] = after
 
     def __delitem__(self, key: str) -> None:
         raise StateError(
@@ -155,24 +154,20 @@ class Module(MutableMapping[str, Any]):
         )
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._accesses())
+        return iter(self._owners())
 
     def __len__(self) -> int:
         """Return the number of parameters."""
-        return len(self._accesses())
+        return len(self._owners())
 
     def __bool__(self) -> bool:
         return True
 
     def __contains__(self, key: object) -> bool:
-        return key in self._accesses()
+        return key in self._owners()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
-
-
-def _default_rng() -> Generator:
-    return rng(seed=_SEED)
 
 
 def _found(
@@ -188,15 +183,9 @@ def _found(
         yield path, owner, name
 
 
-def _of_buffer(buffer: Any) -> _Access:
-    def put(value: Any) -> None:
-        buffer[:] = value
-
-    return (lambda: buffer), put
-
-
-def _of_attribute(owner: Module, name: str) -> _Access:
-    return (lambda: getattr(owner, name)), lambda value: setattr(owner, name, value)
+def _contents(value: Any) -> Any:
+    """Return what a parameter is to users: of a part of an array, all of that."""
+    return value.buffer if isinstance(value, MatrixView) else value
 
 
 class Sequential(Module):

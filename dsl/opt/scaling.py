@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,20 +65,15 @@ class GradScaler:
         Raises:
             ArrayValueError: if a number makes no sense.
         """
-        for name, value in (
-            ("init_scale", init_scale),
-            ("growth_factor", growth_factor),
-            ("backoff_factor", backoff_factor),
-            ("growth_interval", growth_interval),
-        ):
+        numbers: list[tuple[str, Any, Callable[[Any], bool], str]] = [
+            ("init_scale", init_scale, lambda v: 0 < v < math.inf, "a positive number"),
+            ("growth_factor", growth_factor, lambda v: v >= 1, "1 or more"),
+            ("backoff_factor", backoff_factor, lambda v: 0 < v < 1, "below 1"),
+            ("growth_interval", growth_interval, lambda v: v >= 1, "1 or more"),
+        ]
+        for name, value, is_good, wanted in numbers:
             real_number("lumijit.opt.GradScaler", f"'{name}'", value)
-        for name, value, is_good, wanted in (
-            ("init_scale", init_scale, 0 < init_scale < math.inf, "a positive number"),
-            ("growth_factor", growth_factor, growth_factor >= 1, "1 or more"),
-            ("backoff_factor", backoff_factor, 0 < backoff_factor < 1, "below 1"),
-            ("growth_interval", growth_interval, growth_interval >= 1, "1 or more"),
-        ):
-            if not is_good:
+            if not is_good(value):
                 raise ArrayValueError(
                     "lumijit.opt.GradScaler",
                     f"'{name}' is {value!r} (expected {wanted})",

@@ -90,17 +90,13 @@ class Differentiated:
         with application.arrays_as(application.values):
             result = self.kernel(*args, **kwargs)
         parts = pytree.Parts((result,))
-        outputs = self.results(parts)
+        outputs = _results(parts, self.is_result)
         nodes = application.attached(outputs)
         made = {
             id(leaf): wrap(type(leaf), node)
             for leaf, node in zip(outputs, nodes, strict=True)
         }
         return parts.together([made.get(id(leaf), leaf) for leaf in parts.leaves])[0]
-
-    def results(self, parts: pytree.Parts) -> list[FlatArray]:
-        """List those leaves of a result that depend on tracked inputs."""
-        return list(itertools.compress(parts.leaves, self.is_result))
 
     def text(self) -> list[str]:
         """Describe it, in lines."""
@@ -112,9 +108,9 @@ class Differentiated:
         return lines if len(lines) > 1 else ["calls a recording without derivatives"]
 
 
-def _results(value: Any, is_result: Sequence[bool]) -> list[FlatArray]:
-    """List the leaves of what a function returns of which derivatives are asked."""
-    return list(itertools.compress(pytree.Parts((value,)).leaves, is_result))
+def _results(parts: pytree.Parts, is_result: Sequence[bool]) -> list[FlatArray]:
+    """List the leaves of what a function returned of which derivatives are asked."""
+    return list(itertools.compress(parts.leaves, is_result))
 
 
 def _pulling(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
@@ -122,7 +118,7 @@ def _pulling(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
         args: tuple[Any, ...], kwargs: dict[str, Any], seeds: list[FlatArray]
     ) -> None:
         """Add to the gradients of the inputs, which are variables."""
-        outputs = _results(function(*args, **kwargs), is_result)
+        outputs = _results(pytree.Parts((function(*args, **kwargs),)), is_result)
         set_grad(outputs, seeds)
         enqueue(ADMode.Backward, outputs)
         traverse(ADMode.Backward)
@@ -133,7 +129,7 @@ def _pulling(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
 def _pushing(function: Callable[..., Any], is_result: Sequence[bool]) -> Any:
     def pushed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[FlatArray]:
         """Return derivatives of the results, from the gradients of the inputs."""
-        outputs = _results(function(*args, **kwargs), is_result)
+        outputs = _results(pytree.Parts((function(*args, **kwargs),)), is_result)
         forward_to(outputs, flags=ADFlag.ClearNone | ADFlag.AllowNoGrad)
         return [grad(leaf) for leaf in outputs]
 
@@ -247,7 +243,7 @@ class _Application:
             nodes = [array._node for array in arrays]
             with self.arrays_as(self._values_with(nodes)):
                 value = self._function.kernel.function(*self._args, **self._kwargs)
-            return self._function.results(pytree.Parts((value,)))
+            return _results(pytree.Parts((value,)), self._function.is_result)
 
         name = f"@kernel {self._function.kernel.name}"
         return functional.Call(name, results, self._inputs)

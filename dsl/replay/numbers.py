@@ -305,23 +305,14 @@ def _is_int(value: Any, expected: int) -> bool:
     return int(value) == expected
 
 
-def _binary(operation: Operation) -> Operation:
+def _binary(operation: Operation, is_reflected: bool = False) -> Operation:
     def apply(self: Number, other: Any) -> Any:
         if type(other) is Number or type(other) in _PLAIN:
-            return self._arithmetic.apply(operation, self, other)
+            operands = (other, self) if is_reflected else (self, other)
+            return self._arithmetic.apply(operation, *operands)
         if isinstance(other, np.generic) or type(other) is complex:
-            return operation(self.exact(), other)
-        return NotImplemented
-
-    return apply
-
-
-def _reflected(operation: Operation) -> Operation:
-    def apply(self: Number, other: Any) -> Any:
-        if type(other) in _PLAIN:
-            return self._arithmetic.apply(operation, other, self)
-        if isinstance(other, np.generic) or type(other) is complex:
-            return operation(other, self.exact())
+            value = self.exact()
+            return operation(other, value) if is_reflected else operation(value, other)
         return NotImplemented
 
     return apply
@@ -335,14 +326,12 @@ def _unary(operation: Operation) -> Operation:
 
 
 def _add_operators() -> None:
-    both = "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift"
+    both = "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift divmod"
     for name in both.split():
-        operation = getattr(operator, name)
+        operation = getattr(operator, name, divmod)
         plain = name.rstrip("_")
         setattr(Number, f"__{plain}__", _binary(operation))
-        setattr(Number, f"__r{plain}__", _reflected(operation))
-    for name, made in (("divmod", _binary), ("rdivmod", _reflected)):
-        setattr(Number, f"__{name}__", made(divmod))
+        setattr(Number, f"__r{plain}__", _binary(operation, is_reflected=True))
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(Number, f"__{name}__", _binary(getattr(operator, name)))
     for name in ("neg", "pos", "abs", "invert"):

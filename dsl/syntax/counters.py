@@ -1,7 +1,8 @@
 """Names that stand for Python's numbers only: `i += 1` gives them another one.
 
 In vectorized control flow such numbers become arrays, which `+=` changes in place, for
-other names that they have, too (`j = i`). So `i = i + 1` is written for it.
+other names that they have, too (`j = i`). So `i = i + 1` is written for it, also in
+functions inside that say `nonlocal i`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import gast
 
 from lumijit.syntax import build
 from lumijit.syntax.control_tree import calls_range
-from lumijit.syntax.names import OPAQUE, NameScope, own_parts
+from lumijit.syntax.names import OPAQUE, NameScope, effects_of, own_parts
 
 _ZERO = build.constant(0)
 
@@ -27,28 +28,52 @@ def rebind(function: Any, scope: NameScope, is_range: bool) -> None:
         scope: its names.
         is_range: whether `range` is Python's.
     """
-    found = _numbers(function, scope, is_range)
+    inside = list(_rebinding(function))
+    found = _numbers(function, scope, inside, is_range)
     if found:
-        rewriter = _Rewriter(found)
-        function.body = [rewriter.visit(statement) for statement in function.body]
+        for definition, names in [(function, found), *inside]:
+            rewriter = _Rewriter(names & found)
+            body = [rewriter.visit(statement) for statement in definition.body]
+            definition.body = body
 
 
-def _numbers(function: Any, scope: NameScope, is_range: bool) -> set[str]:
+def _rebinding(function: Any) -> Iterator[tuple[Any, set[str]]]:
+    """Yield the functions right inside that rebind names of others, with these."""
+    for part in own_parts(*function.body):
+        if isinstance(part, (gast.FunctionDef, gast.AsyncFunctionDef)):
+            names = effects_of(*part.body).nonlocal_names
+            if names:
+                yield part, names
+
+
+def _numbers(
+    function: Any,
+    scope: NameScope,
+    inside: list[tuple[Any, set[str]]],
+    is_range: bool,
+) -> set[str]:
     """Return the names to which nothing but numbers is assigned."""
     values: dict[str, list[Any]] = defaultdict(list)
     stores: Counter[str] = Counter()
     others = scope.parameters | scope.nonlocal_names | scope.global_names
-    others |= scope.rebound_inside
-    for part in own_parts(*function.body):
+    # (What functions inside of those inside rebind may be a name of the latter.)
+    others |= scope.rebound_inside.difference(*(names for _, names in inside))
+    # Each with the names that are the function's there; None: all.
+    parts: list[tuple[Any, set[str] | None]]
+    parts = [(part, None) for part in own_parts(*function.body)]
+    for definition, names in inside:
+        others |= effects_of(*definition.body).rebound_inside
+        parts += [(part, names) for part in own_parts(*definition.body)]
+    for part, meant in parts:
         if isinstance(part, gast.Name) and isinstance(part.ctx, gast.Store):
-            stores[part.id] += 1
+            stores[part.id] += meant is None or part.id in meant
         # Functions, classes, exceptions, modules, what a pattern captures.
         for field in ("name", "asname", "rest"):
             name = getattr(part, field, None)
             if isinstance(name, str):
                 others |= {name.split(".")[0]}
         for target, value in _assigned(part, is_range):
-            if isinstance(target, gast.Name):
+            if isinstance(target, gast.Name) and (meant is None or target.id in meant):
                 values[target.id].append(value)
     found = {n for n in values if len(values[n]) == stores[n]} - others
     while True:

@@ -93,6 +93,30 @@ def surely_bound(stmt: Any) -> set[str]:
     return effects_of(stmt).writes if isinstance(stmt, _BINDERS) else set()
 
 
+def surely_named(test: Any) -> set[str]:
+    """List the names that `:=` binds whenever an expression is evaluated."""
+    found: set[str] = set()
+    pending = [test]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, gast.NamedExpr):
+            found.add(node.target.id)
+            pending.append(node.value)
+        elif isinstance(node, gast.BoolOp):
+            pending.append(node.values[0])
+        elif isinstance(node, gast.Compare):
+            pending += (node.left, node.comparators[0])
+        elif isinstance(node, gast.Call):
+            pending += (node.func, *node.args)
+        elif isinstance(node, gast.BinOp):
+            pending += (node.left, node.right)
+        elif isinstance(node, gast.UnaryOp):
+            pending.append(node.operand)
+        elif isinstance(node, (gast.Attribute, gast.Subscript, gast.Starred)):
+            pending.append(node.value)
+    return found
+
+
 class Liveness:
     """Finds the variables whose value may be read later. Backwards."""
 
@@ -113,18 +137,24 @@ class Liveness:
         reads = self.effects.header(node).reads
         if isinstance(node, Simple):
             gone = surely_bound(node.stmt) | self.effects.header(node).deletes
+            gone |= surely_named(getattr(node.stmt, "value", None))
             return (live - gone) | reads
         if isinstance(node, If):
             node.live_out |= live
             node.live_body |= self.block(node.body, live)
             node.live_orelse |= self.block(node.orelse, live)
-            return node.live_body | node.live_orelse | reads
+            inside = node.live_body | node.live_orelse
+            return (inside - surely_named(node.test)) | reads
         if isinstance(node, While):
             return self._loop(node, live)
         if isinstance(node, For):
             return self._for(node, live)
         assert isinstance(node, Compound)
-        return self._block_statement(node, live) | reads
+        if isinstance(node.stmt, (gast.With, gast.AsyncWith)):
+            return self._with(node, live)
+        if isinstance(node.stmt, gast.Match):
+            return self._match(node, live)
+        return self._try(node, live) | reads
 
     def _loop(self, node: While, live: set[str]) -> set[str]:
         head = self.block(node.orelse, live) | self.effects.header(node).reads | live
@@ -147,12 +177,28 @@ class Liveness:
             head = grown
         return (head | self.block(node.counted, live)) - {node.range_name}
 
-    def _block_statement(self, node: Compound, live: set[str]) -> set[str]:
+    def _with(self, node: Compound, live: set[str]) -> set[str]:
+        ((_, _, body),) = node.parts
+        reads: set[str] = set()
+        named: set[str] = set()
+        for item in node.stmt.items:
+            reads |= effects_of(item.context_expr).reads - named
+            named |= effects_of(item.optional_vars).writes
+        inside = self.block(body, live) | self.effects.header(node).reads
+        return (inside - named) | reads
+
+    def _match(self, node: Compound, live: set[str]) -> set[str]:
+        named: set[str] = set()
+        found = live | effects_of(node.stmt.subject).reads
+        for case, _, body in node.parts:
+            captured = effects_of(case.pattern).writes
+            inside = self.block(body, live) | effects_of(case.guard).reads
+            found |= inside - captured
+            named |= captured
+        return found | (self.effects.header(node).reads - named)
+
+    def _try(self, node: Compound, live: set[str]) -> set[str]:
         bodies = [body for _, _, body in node.parts]
-        if isinstance(node.stmt, (gast.With, gast.AsyncWith)):
-            return self.block(bodies[0], live)
-        if isinstance(node.stmt, gast.Match):
-            return live.union(*(self.block(body, live) for body in bodies))
         body, *_, orelse, final = bodies
         after = self.block(final, live)
         caught = set(after)

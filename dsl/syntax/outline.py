@@ -44,9 +44,10 @@ def outline(function: FunctionType, tree: Any, helpers: list[Any]) -> Any:
                 type_params=[],
             )
         ]
-    elif tree.name not in free:
-        # The function's own name means what it means to the user, recursion or not.
-        body.insert(0, gast.Global(names=[tree.name]))
+    defined = body[-1].name
+    if defined not in free:
+        # The name means what it means to the user, in the function, too.
+        body.insert(0, gast.Global(names=[defined]))
     whole = build.function(_OUTLINE, names, body)
     return gast.Module(body=[build.located(whole, tree)], type_ignores=[])
 

@@ -34,7 +34,7 @@ from lumijit.masked_entries import MaskedEntries, unmasked
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import ANY_LENGTH, FLAT, TENSOR, find, require
-from lumijit.tensors import joining, products
+from lumijit.tensors import joining, lanes, products
 from lumijit.tensors.shapes import swapaxes, transposed
 from lumijit.tensors.subscripts import is_mask, mask_shape
 from lumijit.tensors.subscripts import select as select_entries
@@ -104,14 +104,16 @@ class TensorArray(ArrayBase):
                 f"the entries can't become a {type(flat).__name__!r}",
                 "apply the function to the entries, '.array'.",
             )
-        if len(flat) not in (1, len(self._flat)):
+        shape = self._shape
+        if math.prod(shape) == 1:  # What lanes share may come to differ in them.
+            shape = lanes.of(len(flat)) or shape
+        if len(flat) not in (1, math.prod(shape)):
             raise SizeError(
                 type(self).__name__,
-                f"the number of entries can't change from {len(self._flat)} to "
-                f"{len(flat)}, as the shape is {self._shape}",
+                f"{len(flat)} entries can't have the shape {shape}",
                 "apply the function to the entries, '.array'.",
             )
-        return cls._of(flat, self._shape)
+        return cls._of(flat, shape)
 
     def _check_like(self, other: TensorArray) -> None:
         """Refuse another tensor that isn't of this shape."""
@@ -191,7 +193,11 @@ class TensorArray(ArrayBase):
 
     @array.setter
     def array(self, value: Array) -> None:
-        self._flat = self._rebuilt([value])._flat
+        self._adopt(self._rebuilt([value]))
+
+    def _adopt(self, other: TensorArray) -> None:
+        """Be another tensor of the type: its very entries, in its shape."""
+        self._flat, self._shape = other._flat, other._shape
 
     @property
     def mT(self) -> Any:
@@ -346,6 +352,7 @@ def broadcast_operands(
             shape = found
     else:
         return shape, [o._flat for o in operands]
+    shapes = lanes.matched(shapes)
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
@@ -358,9 +365,9 @@ def broadcast_operands(
         ) from None
     return shape, [
         o._flat
-        if o._shape == shape or math.prod(o._shape) == 1
-        else broadcast(o._shape, shape).entries(o._flat)
-        for o in operands
+        if found == shape or math.prod(found) == 1
+        else broadcast(found, shape).entries(o._flat)
+        for o, found in zip(operands, shapes, strict=True)
     ]
 
 

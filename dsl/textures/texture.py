@@ -151,12 +151,12 @@ class TextureBase:
         return self._tensor.array
 
     def set_tensor(self, tensor: Any, migrate: bool = False) -> None:
-        """Replace texels and dimensions by those of a tensor, which is copied."""
+        """Replace texels and dimensions by those of a tensor (or a NumPy array)."""
         del migrate
         self._tensor = self._checked(self._tensor_class(tensor))
 
     def set_value(self, value: Any, migrate: bool = False) -> None:
-        """Replace the texels by those of a flat array, which is copied."""
+        """Replace the texels by those of a flat array (or a NumPy array)."""
         del migrate
         self._tensor = self._tensor_class(value, self.shape)
 

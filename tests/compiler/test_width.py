@@ -115,6 +115,23 @@ def test_two_registers_of_the_widest_numbers(
     assert width([result], MASKS) == wide
 
 
+def test_masks_that_are_only_moved_are_bytes() -> None:
+    """Also without mask registers, where those that are looked at are words."""
+    number, length = trace.counter(SIZE), lit(UINT32, 5)
+    row = quotient(number, length)
+    assert row is not None
+    column = emit2(ar.SUB, number, emit2(ar.MUL, row, length))
+    every = trace.make_true(SIZE)
+    start = gather(array(np.arange(5000), UINT32), row, every)
+    place = emit2(ar.ADD, emit2(ar.MUL, start, length), column)
+    mask = array(np.arange(5000) % 3 == 0, BOOL)
+    found = gather(mask, place, every)
+    assert width([found], VECTORS) == 64
+    some = array(np.arange(SIZE) % 2 == 0, BOOL)
+    assert width([emit2(lo.XOR, found, some)], VECTORS) == 16
+    assert width([gather(mask, place, some)], VECTORS) == 16
+
+
 @pytest.mark.parametrize(("dtype", "lanes"), [(UINT8, 128), (UINT16, 64)])
 def test_what_rows_have_in_common_is_no_number_of_each_lane(
     dtype: DType, lanes: int

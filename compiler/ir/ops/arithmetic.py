@@ -17,7 +17,6 @@ from lumijit.compiler.emit.division import (
 from lumijit.compiler.ir.ops.record import CONSTANT, OF_INTEGERS, Op, define, widened
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
-    FLOAT16,
     FLOAT64,
     FLOATS,
     INTS,
@@ -51,11 +50,6 @@ def _abs(b: Builder, t: DType, x: str) -> str:
 
 
 def _fma(b: Builder, t: DType, x: str, y: str, z: str) -> str:
-    if t is FLOAT16:
-        # In double precision the sum is exact, or far from where halves are split;
-        # in single precision it would be rounded twice.
-        wide = b.fma(FLOAT64, *[b.cast(t, v, FLOAT64) for v in (x, y, z)])
-        return b.cast(FLOAT64, wide, t)
     if t.is_float:
         return b.fma(t, x, y, z)
     return b.add(t, b.mul(t, x, y), z)
@@ -159,6 +153,9 @@ def _np_long_quotient(x: Array, factor: Array, shift: Array) -> Array:
 def _np_fma(x: Array, y: Array, z: Array) -> Array:
     if x.dtype.kind != "f":
         return x * y + z
+    if x.dtype == np.float16:
+        single = (value.astype(np.float32) for value in (x, y, z))
+        return _np_fma(*single).astype(np.float16)
     if x.dtype == np.float64:
         return np.asarray(_double_fma(x, y, z), dtype=np.float64)
     # The product is exact in double precision. The sum is rounded to odd there,
@@ -310,9 +307,9 @@ FMA = define(
     3,
     accepts=ARITHMETIC,
     reference=_wrapping(_np_fma),
-    lower=_fma,
+    lower=widened(_fma),
     derivative=(lambda r, x, y, z: y, lambda r, x, y, z: x, lambda r, x, y, z: 1),
-    doc="x * y + z, rounded once",
+    doc="x * y + z, rounded once (of halves: to a single, and then to a half)",
 )
 NEG = define(
     "neg",

@@ -9,13 +9,20 @@ Source: Knuth, "The Art of Computer Programming", volume 3, section 5.2.5.
 from __future__ import annotations
 
 from lumijit.compiler.lower.collectives.pieces import head
-from lumijit.runtime.dtypes import DType
+from lumijit.runtime.dtypes import UINT32, DType
+
+#: What a pass moves: values by name, and their types.
+Moved = list[tuple[str, DType]]
 
 #: Entries of a launch's blocks, unless there would be more than so many of them.
 SORT_BLOCK, SORT_BLOCKS = 1 << 14, 64
 # Of more digits, the places that are written to by turns leave the first cache.
 DIGIT_BITS = 8
 DIGITS = 1 << DIGIT_BITS
+# Entries of 32 bits in a line of the caches, which have at least so many sets of eight.
+LINE, SETS = 16, 64
+# So many digits may be written to one set by turns: by chance, some twenty are.
+MOST_OF_SET = 48
 
 
 def _digit(t: DType, name: str = "") -> str:
@@ -113,42 +120,44 @@ exit:
 def move_ir(name: str, t: DType, has_keys: bool, indices: str, is_alone: bool) -> str:
     """Put the entries of a block where the scanned counts say.
 
-    If there is no other block (`is_alone`), it is counted here.
+    If there is no other block (`is_alone`), it is counted here. Otherwise, where the
+    places of many digits share a set of the caches (of a permutation, they lie a power
+    of two apart), entries are kept until a line is full.
 
     Slots: keys, counts, block, blocks, shift, keys' (if `has_keys`), indices, indices'.
     `indices` tells what comes along: "" nothing, "new" the places, "old" what comes
     from slot 6.
     """
     ty = t.memory_llvm
-    lines = []
-    if has_keys:
-        lines.append(f"""  %to = getelementptr {ty}, ptr %keys.to, i64 %where
-  store {ty} %key, ptr %to""")
+    moved: Moved = [("key", t)] * has_keys + [("index", UINT32)] * bool(indices)
+    index = ""
     if indices == "new":
-        lines.append("  %index = trunc i64 %i to i32")
+        index = "  %index = trunc i64 %i to i32"
     elif indices:
-        lines.append("""  %index.at = getelementptr i32, ptr %indices, i64 %i
-  %index = load i32, ptr %index.at""")
-    if indices:
-        lines.append("""  %index.to = getelementptr i32, ptr %indices.to, i64 %where
-  store i32 %index, ptr %index.to""")
-    moves = "\n".join(lines)
-    places = f"""  br label %learning.in
-learning.in:
-{_each_digit("learning", "moving.in", "c", "t")}"""
+        index = """  %index.from = getelementptr i32, ptr %indices, i64 %i
+  %index = load i32, ptr %index.from"""
     if is_alone:
-        places = f"""{_count("entry", "scanning.in", t)}
+        begin = f"""{_count("entry", "scanning.in", t)}
 scanning.in:
 {_scan("scanning.in", "moving.in")}"""
-    return f"""{head(name, f"{_SLOTS} keys.to indices indices.to")}
+        move, end = _store(moved, "to", "where"), "  ret void\n}"
+    else:
+        begin = f"""{_kept(moved)}
+  br label %learning.in
+learning.in:
+{_each_digit("learning", "asking", "c", "t")}
+asking:
+{_ask("asking", "moving.in", moved)}"""
+        move, end = _put_or_keep(name, moved), _finish(name, moved)
+    return f"""{head(name, f"{_SLOTS} key.to indices index.to")}
 {_shift(t)}
   %number = udiv i64 %begin, %block
   %table = alloca [{DIGITS} x i32], align 64
-{places}
+{begin}
 moving.in:
   br label %moving
 moving:
-  %i = phi i64 [ %begin, %moving.in ], [ %i.n, %moving ]
+  %i = phi i64 [ %begin, %moving.in ], [ %i.n, %moved ]
   %from = getelementptr {ty}, ptr %keys, i64 %i
   %key = load {ty}, ptr %from
 {_digit(t)}
@@ -156,12 +165,159 @@ moving:
   %new = add i32 %old, 1
   store i32 %new, ptr %at
   %where = zext i32 %old to i64
-{moves}
+{index}
+{move}
+  br label %moved
+moved:
   %i.n = add i64 %i, 1
   %more = icmp ult i64 %i.n, %end
   br i1 %more, label %moving, label %exit
 exit:
-  ret void
-}}
+{end}
 {_DECLARATIONS}
 """
+
+
+def _store(moved: Moved, array: str, place: str) -> str:
+    """Write an entry: where it goes `to`, or is `kept`."""
+    lines = []
+    for value, t in moved:
+        ty, to = t.memory_llvm, f"%{value}.{array}"
+        lines.append(f"""  {to}.at = getelementptr {ty}, ptr {to}, i64 %{place}
+  store {ty} %{value}, ptr {to}.at""")
+    return "\n".join(lines)
+
+
+def _kept(moved: Moved) -> str:
+    """Write the arrays in which entries are kept, a line of them for each digit."""
+    return "\n".join(
+        f"  %{value}.kept = alloca [{DIGITS * LINE} x {t.memory_llvm}], align 64"
+        for value, t in moved
+    )
+
+
+def _arrays(moved: Moved) -> str:
+    return "".join(f", ptr %{value}.kept, ptr %{value}.to" for value, _ in moved)
+
+
+def _ask(before: str, after: str, moved: Moved) -> str:
+    """Write a loop that tells whether the places of the digits share sets: %is.shared.
+
+    Digits that the block doesn't have don't count. The last one is left out.
+    """
+    size_bytes = max(t.size_bytes for _, t in moved)
+    return f"""  %sets = alloca [{SETS} x i32], align 64
+  call void @llvm.memset.p0.i64(ptr %sets, i8 0, i64 {4 * SETS}, i1 0)
+  br label %sharing
+sharing:
+  %s = phi i64 [ 0, %{before} ], [ %s.n, %sharing ]
+  %most = phi i32 [ 0, %{before} ], [ %most.n, %sharing ]
+{_first("s")}
+  %s.next = getelementptr i32, ptr %s.from, i64 1
+  %s.end = load i32, ptr %s.next
+  %s.is = icmp ult i32 %s.low, %s.end
+  %s.one = zext i1 %s.is to i32
+  %s.byte = mul i64 %s.first, {size_bytes}
+  %s.line = lshr i64 %s.byte, 6
+  %s.set = and i64 %s.line, {SETS - 1}
+  %s.at = getelementptr i32, ptr %sets, i64 %s.set
+  %s.old = load i32, ptr %s.at
+  %s.new = add i32 %s.old, %s.one
+  store i32 %s.new, ptr %s.at
+  %most.n = call i32 @llvm.umax.i32(i32 %most, i32 %s.new)
+  %s.n = add i64 %s, 1
+  %s.more = icmp ult i64 %s.n, {DIGITS - 1}
+  br i1 %s.more, label %sharing, label %shared
+shared:
+  %is.shared = icmp ugt i32 %most.n, {MOST_OF_SET}
+  br label %{after}"""
+
+
+def _first(digit: str) -> str:
+    """Write where the entries begin that the block has of a digit: %`digit`.first."""
+    return f"""  %{digit}.row = mul i64 %{digit}, %blocks
+  %{digit}.place = add i64 %{digit}.row, %number
+  %{digit}.from = getelementptr i32, ptr %counts, i64 %{digit}.place
+  %{digit}.low = load i32, ptr %{digit}.from
+  %{digit}.first = zext i32 %{digit}.low to i64"""
+
+
+def _put_or_keep(name: str, moved: Moved) -> str:
+    """Put an entry to its place, or keep it, and put a line of them that is full."""
+    line = ""
+    for value, t in moved:
+        ty, many = t.memory_llvm, f"<{LINE} x {t.memory_llvm}>"
+        line += f"""
+  %{value}.first = getelementptr {ty}, ptr %{value}.kept, i64 %line
+  %{value}.others = load {many}, ptr %{value}.first, align {t.size_bytes}
+  %{value}.all = insertelement {many} %{value}.others, {ty} %{value}, i32 {LINE - 1}
+  %{value}.there = getelementptr {ty}, ptr %{value}.to, i64 %start
+  store {many} %{value}.all, ptr %{value}.there, align {t.size_bytes}"""
+    return f"""  br i1 %is.shared, label %keep, label %put
+keep:
+  %slot = and i64 %where, {LINE - 1}
+  %start = sub i64 %where, %slot
+  %line = mul i64 %digit, {LINE}
+  %in = add i64 %line, %slot
+  %is.full = icmp eq i64 %slot, {LINE - 1}
+  br i1 %is.full, label %full, label %keeping
+keeping:
+{_store(moved, "kept", "in")}
+  br label %moved
+full:
+{_first("digit")}
+  %is.whole = icmp uge i64 %start, %digit.first
+  br i1 %is.whole, label %whole, label %part
+whole:{line}
+  br label %moved
+part:
+  call void @{name}_put(i64 %digit, i64 %digit.first, i64 %where{_arrays(moved)})
+  br label %put
+put:
+{_store(moved, "to", "where")}"""
+
+
+def _finish(name: str, moved: Moved) -> str:
+    """Put what is still kept, and write the function that puts what is kept."""
+    entry = ""
+    for value, t in moved:
+        ty = t.memory_llvm
+        entry += f"""
+  %{value}.in = getelementptr {ty}, ptr %{value}.kept, i64 %in
+  %{value}.at = getelementptr {ty}, ptr %{value}.to, i64 %e
+  %{value} = load {ty}, ptr %{value}.in
+  store {ty} %{value}, ptr %{value}.at"""
+    parameters = f"i64 %digit, i64 %begin, i64 %end{_arrays(moved)}"
+    return f"""  br i1 %is.shared, label %rest, label %done
+rest:
+  %r = phi i64 [ 0, %exit ], [ %r.n, %rest ]
+{_first("r")}
+  %r.at = getelementptr i32, ptr %table, i64 %r
+  %r.end.low = load i32, ptr %r.at
+  %r.end = zext i32 %r.end.low to i64
+  %r.line = and i64 %r.end, {-LINE}
+  %r.begin = call i64 @llvm.umax.i64(i64 %r.line, i64 %r.first)
+  call void @{name}_put(i64 %r, i64 %r.begin, i64 %r.end{_arrays(moved)})
+  %r.n = add i64 %r, 1
+  %r.more = icmp ult i64 %r.n, {DIGITS}
+  br i1 %r.more, label %rest, label %done
+done:
+  ret void
+}}
+define internal void @{name}_put({parameters}) nounwind {{
+entry:
+  %line = mul i64 %digit, {LINE}
+  %is.some = icmp ult i64 %begin, %end
+  br i1 %is.some, label %next, label %exit
+next:
+  %e = phi i64 [ %begin, %entry ], [ %e.n, %next ]
+  %slot = and i64 %e, {LINE - 1}
+  %in = add i64 %line, %slot{entry}
+  %e.n = add i64 %e, 1
+  %more = icmp ult i64 %e.n, %end
+  br i1 %more, label %next, label %exit
+exit:
+  ret void
+}}
+declare i32 @llvm.umax.i32(i32, i32)
+declare i64 @llvm.umax.i64(i64, i64)"""

@@ -148,9 +148,19 @@ def _widest(
         types = {n.type for n in (node, *deps) if n.op is not LITERAL}
         # Halves are computed in single precision, and masks may be words.
         is_wide = node.op.lower is not None and FLOAT16 in types
-        is_wide |= BOOL in types and not target.has_masks
+        if not target.has_masks:
+            is_wide |= any(n.type is BOOL for n in _looked_at(node, deps))
         widest = max([widest, *(4 if is_wide else t.size_bytes for t in types)])
     return min(max(widest, 1), 4)
+
+
+def _looked_at(node: Node, deps: list[Node]) -> list[Node]:
+    """Return what a node computes with, rather than moving it as it is in memory."""
+    if node.op is GATHER or node.op is SCATTER:
+        deps = [dep for dep in deps if dep is operand(node, Role.MASK)]
+    else:
+        deps = [node, *deps]
+    return [n for n in deps if n.op is not LITERAL]
 
 
 def _rows(program: Program, demand: Demand) -> int:

@@ -53,10 +53,10 @@ def test_branches(mode: Any) -> None:
     assert list(chosen(Float(1))) == [2, 0, 0, 2]
     found = chosen(Array2f([1, 2, 3, 4], 4))
     assert found.numpy().tolist() == [[2, 1, 2, 5], [5, 3, 3, 5]]
-    # One side makes numbers, whose type follows from the condition.
+    # Both sides make numbers, whose type and shape follow from the condition.
     number: Any = dr.if_stmt((), mask, lambda: 1.0, lambda: 2.0, mode=mode)
-    assert type(number) is Float
-    assert list(number) == [1, 2, 2, 1]
+    assert type(number) is TensorXf
+    assert number.numpy().tolist() == [[1, 2], [2, 1]]
 
 
 @pytest.mark.parametrize("mode", MODES)

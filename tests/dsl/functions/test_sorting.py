@@ -47,6 +47,21 @@ def descending(x):
     return len(x) - 1 - np.argsort(x[::-1], kind="stable")[::-1]
 
 
+@pytest.mark.parametrize("size", [1 << 15, 1 << 18, (1 << 18) - 5, (1 << 20) + 9])
+@pytest.mark.parametrize("entries", ["u", "i64", "f", "u16"])
+def test_keys_whose_digits_are_equally_frequent(entries, size):
+    """Their places share few lines of the caches, and are written to line by line."""
+    cls = dr.leaf_t(getattr(llvm, f"ArrayX{entries}"))
+    dtype = cls(0).numpy().dtype
+    number = np.arange(size, dtype=np.uint32)
+    few = np.where(number % 7 < 3, number % 3, number // 5000)
+    for keys in (number, number[::-1], number * np.uint32(0x9E3779B1), few):
+        x = keys.astype(dtype)
+        np.testing.assert_array_equal(dr.sort(cls(x)).numpy(), np.sort(x))
+        order = dr.argsort(cls(x)).numpy()
+        np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))
+
+
 @pytest.mark.parametrize("entries", ENTRIES)
 def test_sort_and_argsort(entries):
     for cls in flat_types(entries):

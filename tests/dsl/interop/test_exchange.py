@@ -37,6 +37,24 @@ def test_dlpack(array) -> None:
 
 
 @pytest.mark.host("views of a device's memory are copies")
+@pytest.mark.parametrize("module", [llvm, scalar])
+def test_arrays_are_made_of_what_only_has_dlpack(module) -> None:
+    class Foreign:
+        def __init__(self, array) -> None:
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    numbers = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    found = module.TensorXf(Foreign(numbers))
+    assert found.numpy().tolist() == numbers.tolist()
+    assert list(module.ArrayXi(Foreign(np.arange(3)))) == [0, 1, 2]
+
+
 def test_flat_arrays_are_not_copied() -> None:
     x = dr.opaque(llvm.Float, 1, shape=4)
     np.from_dlpack(x)

@@ -387,3 +387,89 @@ def higher_order(t: T, x: Any, y: Any) -> Any:
     if x > y:
         x = repeat(bounce, 3)(x)
     return repeat(bounce, 2)(y) + x
+
+
+def counting(_: T) -> Any:
+    n = 0
+
+    def read() -> Any:
+        return n
+
+    def count() -> Any:
+        nonlocal n
+        n += 1
+        return n
+
+    return read, count
+
+
+@program(x=INTS, y=MORE)
+def variables_of_one_name_in_two_functions(t: T, x: Any, y: Any) -> Any:
+    read, count = counting(t)
+    n = t.Int(x)
+    while n < 6:
+        n = n + count()
+    if y > 2:
+        count()
+        n = n - 1
+    return n, read()
+
+
+@program(x=INTS, y=MORE)
+def one_function_reads_what_another_assigns(t: T, x: Any, y: Any) -> Any:
+    read, count = counting(t)
+    while x < 6:
+        x = x + 2 + read() * 0
+        count()
+    if y > 2:
+        x = x + read()
+        count()
+    return x, read()
+
+
+@program(x=INTS, y=MORE)
+def numbers_that_functions_inside_assign(t: T, x: Any, y: Any) -> Any:
+    n = 0
+
+    def count() -> Any:
+        nonlocal n
+        n += 1
+        return n
+
+    total = 0
+    if x > 2:
+        total += count() * 10 + count()
+    if y > 2:
+        total += count() * 10 + count()
+    before = count()
+    return x * total, before, count(), n
+
+
+class Counter:
+    def __init__(self, step: Any) -> None:
+        self.step = step
+
+    def __enter__(self) -> Counter:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
+@program(x=INTS, y=MORE)
+def objects_that_statements_name(t: T, x: Any, y: Any) -> Any:
+    i = t.Int(0)
+    while i < y:
+        with Counter(1) as a, Counter(a.step + 1) as b:
+            x = x + a.step
+        match Counter(2):
+            case Counter(step=2) as c:
+                x = x + c.step
+            case Counter() as d:
+                x = x - d.step
+        if (e := Counter(3)).step > 2:
+            x = x * 2 + e.step + b.step
+        f = (g := Counter(4)).step
+        x = x + f + g.step
+        i += 1
+    return x

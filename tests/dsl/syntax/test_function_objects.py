@@ -119,6 +119,12 @@ class Derived(Base):
         return x
 
     @syntax
+    def shift_once(self, x: Any) -> Any:
+        if x < 9:
+            x = super().shift(x) * Derived.__scale + len(Derived.__name__)
+        return x
+
+    @syntax
     @staticmethod
     def low(x: Any) -> Any:
         return x if x < 3 else 3
@@ -144,6 +150,8 @@ class Derived(Base):
 def test_methods_and_super() -> None:
     assert Derived().shift(1) == 21
     assert Derived().shift(Lanes([1, 20])).values.tolist() == [21, 20]
+    # (Which name their own class.)
+    assert Derived().shift_once(Lanes([1, 20])).values.tolist() == [13, 20]
 
 
 def test_static_and_class_methods_in_either_order() -> None:

@@ -175,7 +175,7 @@ class TestReading:
         assert tensor.numpy()[0, 0] == 9
         tensor.array = tensor.array * 2
         assert tensor.numpy()[0, 0] == 18
-        with pytest.raises(SizeError, match=r"can't change from 6 to 2.*\(2, 3\)"):
+        with pytest.raises(SizeError, match=r"2 entries can't have.*\(2, 3\)"):
             tensor.array = Float(1, 2)
 
     @MODULES
@@ -363,7 +363,7 @@ class TestTrees:
             dr.pytree.tree_map(operator.add, x, TensorXf(GRID.T))
         with pytest.raises(ArrayTypeError, match="can't become a 'float'"):
             dr.pytree.tree_map(lambda v: 1.0, x)
-        with pytest.raises(SizeError, match="can't change from 6 to 12"):
+        with pytest.raises(SizeError, match="12 entries can't have the shape"):
             dr.pytree.tree_map(lambda v: dr.repeat(v, 2), x)
 
     @MODES
