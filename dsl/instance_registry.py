@@ -256,7 +256,7 @@ class Pointers:
 
     def assume(self, k: int, array: Any, argument: Node) -> None:
         """Note what the argument for an array of the state may hold."""
-        if hasattr(type(array), "_domain"):
+        if type(array)._spec.is_instance:
             parts = [contents(array._node), *self._left.setdefault(k, [])]
             known = [part for part in parts if part is not None]
             if len(known) == len(parts) <= MAX_WIDENINGS:

@@ -353,20 +353,20 @@ class Parts:
         self._take(values, 0)
 
     def _take(self, values: Sequence[Any], depth: int) -> None:
-        check_nesting(depth)
-        leaves, outline = self.leaves, self.outline
+        if depth > 8:  # (No stack is too short for less.)
+            check_nesting(depth)
         for value in values:
             kind = kind_of(type(value))
             if kind is None:
-                leaves.append(value)
-                outline.append(None)
+                self.leaves.append(value)
+                self.outline.append(None)
                 continue
             keys = kind.keys(value)
             children = kind.parts(value, keys)
             if kind.is_array:
                 self.nested.append(value)
                 self.items.append([*children])
-            outline += (kind, keys)
+            self.outline += (kind, keys)
             self.containers.append(value)
             self._take(children, depth + 1)
 

@@ -13,7 +13,7 @@ from typing import Any
 from weakref import ref
 
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.nodes import Node
 
 _NUMBERS = (int, float)
@@ -42,7 +42,10 @@ def stands(value: Any) -> bool:
 def are_numbers(*values: Any) -> bool:
     """Tell whether all of some values are numbers, or stand for some."""
     for value in values:
-        if not (issubclass(value.__class__, _NUMBERS) or stands(value)):
+        if isinstance(value, Holder):
+            if not STANDING or not stands(value):
+                return False
+        elif not (issubclass(value.__class__, _NUMBERS) or stands(value)):
             return False
     return True
 

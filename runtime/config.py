@@ -77,6 +77,10 @@ class JitFlag(enum.IntFlag):
         return format_named(self, spec)
 
 
+#: Whether what is traced belongs to a region; flag SymbolicScope.
+in_region: Final = Variable("symbolic_scope", False)
+
+
 class Flags(threading.local):
     """The flags of the current thread, one attribute each (fast to read)."""
 
@@ -97,7 +101,7 @@ class Flags(threading.local):
     launch_blocking = False
     scatter_reduce_local = True
     symbolic_conditionals = True
-    symbolic_scope = Variable("symbolic_scope", False)
+    symbolic_scope = in_region
     full_tracebacks = False
     check_bounds = True
     check_derivatives = False

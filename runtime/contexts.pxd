@@ -1,1 +1,4 @@
-# Compiled as it is: nothing in it has a C type.
+cdef class _Construct:
+    cdef public object began
+    cdef public list undo
+    cdef public dict before

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar, copy_context
 from threading import get_ident
 from typing import Any, Generic, TypeVar
@@ -174,12 +174,13 @@ class _Construct:
         while undo:
             undo[-1]()
             undo.pop()
-        for put_back in self.before.values():
-            put_back()
+        if self.before:
+            for put_back in self.before.values():
+                put_back()
 
     def end(self, outer: _Construct | None) -> None:
         """Keep what it has done, unless a construct around it raises."""
-        if outer is not None:
+        if outer is not None and self.before:
             for serial, undo in self.before.items():
                 if serial < outer.began:
                     outer.before.setdefault(serial, undo)
@@ -246,24 +247,30 @@ def apart(function: Callable[[], R], *values: tuple[Variable[Any], Any]) -> R:
     """
     outer, construct = _construct.get(), _Construct()
     context = copy_context()
-    for variable, value in ((_construct, construct), *values):
-        context.run(variable.set, value)
     try:
         try:
-            result = context.run(function)
+            result = context.run(_with, ((_construct, construct), *values), function)
             construct.end(outer)
         finally:
             construct.unwind()
     finally:
         # A Ctrl-C may have cut the first short.
         construct.unwind()
-    for other, value in context.items():
-        if other not in _own and other.get(_UNSET) is not value:
-            other.set(value)
+    if not _own.issuperset(context):
+        for other, value in context.items():
+            if other not in _own and other.get(_UNSET) is not value:
+                other.set(value)
     if outer is None:
         for then in afterwards:
             then()
     return result
+
+
+def _with(values: Iterable[tuple[Variable[Any], Any]], function: Callable[[], R]) -> R:
+    """Call a function for which variables have other values, in its own context."""
+    for variable, value in values:
+        variable.set(value)
+    return function()
 
 
 class Attempt:

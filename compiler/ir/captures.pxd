@@ -4,9 +4,9 @@ from lumijit.compiler.ir.nodes cimport Node, Scope
 
 
 cdef class Captures:
-    cdef public object pointers
-    cdef public object targets
-    cdef public object values
+    cdef public dict pointers
+    cdef public dict targets
+    cdef public dict values
 
 
 cdef class Code:

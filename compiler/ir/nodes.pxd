@@ -29,6 +29,7 @@ cdef class Scope:
     cdef public list effects
     cdef public dict writes
     cdef public dict locals
+    cdef public dict widths
     cdef public bint is_loop
     cdef public object bound
     cdef public object part

@@ -78,6 +78,7 @@ class Scope:
         "reads",
         "tables",
         "width",
+        "widths",
         "writes",
     )
 
@@ -92,6 +93,8 @@ class Scope:
         self.writes: dict[int, Any] = {}
         # Local buffers from outside that are accessed here (see `local`).
         self.locals: dict[int, Any] = {}
+        # How wide a loop's will turn out, by the order of access, if that is foreseen.
+        self.widths: dict[int, int] | None = None
         self.is_loop = False
         # At most so many turns of a loop; `width`: over how many elements; if known.
         self.bound: int | None = None

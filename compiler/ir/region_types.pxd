@@ -29,6 +29,12 @@ cdef class Region:
 )
 cdef object _structure(object op, tuple args, object blocks, tuple deps)
 
+@cython.locals(made=Region)
+cpdef tuple make_region(
+    Op op, tuple args, object blocks, object label, tuple operands,
+    bint is_consumed=*, object bound=*,
+)
+
 cpdef object attr_key(Node node)
 
 @cython.locals(

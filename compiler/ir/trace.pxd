@@ -26,7 +26,7 @@ cdef extern from *:
         return found;
     }
     """
-    cpdef Scope _current_scope "lumijit_current_scope" ()
+    cpdef Scope current_scope "lumijit_current_scope" ()
 
 
 @cython.locals(node=Node)

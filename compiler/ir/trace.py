@@ -42,8 +42,8 @@ _watched: Variable[Any] = Variable("watched", None)
 watching = _watched.during
 _lane: Variable[Any] = Variable("lane", None)
 _held: Variable[tuple[list[Node], ...]] = Variable("held", ())
-# (In compiled modules, C.)
-_current_scope = _scope.get
+#: Returns `state.scope`. (In compiled modules, C.)
+current_scope = _scope.get
 _variables = vertices.variables
 
 
@@ -66,6 +66,7 @@ class _State:
 
 
 state = _State()
+enter_scope = _scope.set  # Has nodes belong to another scope from now on.
 #: The lanes that run in any thread: where it is empty, `state.lane` is None.
 running_lanes: list[Any] = []
 
@@ -115,7 +116,7 @@ def current_mask() -> Node | None:
 def is_unconditional() -> bool:
     """Tell whether what is traced now runs in any case, for all elements."""
     is_free = _mask.get() is None and _lane.get() is None
-    return is_free and _current_scope() is ROOT
+    return is_free and current_scope() is ROOT
 
 
 def is_symbolic(node: Node) -> bool:
@@ -131,7 +132,7 @@ def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> 
     node.size = size
     node.deps = deps
     node.attr = attr
-    node.scope = _current_scope()
+    node.scope = current_scope()
     node.buffer = node.uses = node.vertex = node.range = None
     node.walk = 0
     return node
@@ -239,7 +240,7 @@ def append(
     """
     host = hosting(deps)
     if host.uses is not None and value_numbering.is_wanted():
-        scope = _current_scope()
+        scope = current_scope()
         found = value_numbering.find(host, op, dtype, deps, attr, scope)
         if found is not None:
             return found
@@ -285,7 +286,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     reference, and calls nothing else. What was made before needs no simplification.
     """
     host = b if a.op is LITERAL else a
-    scope = _current_scope()
+    scope = current_scope()
     if host.uses is not None and value_numbering.is_wanted() and not running_lanes:
         found = value_numbering.find_binary(host, op, a, b, scope)
         if found is not None:
@@ -336,7 +337,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
         if folded is not None:
             return unchanged(folded)
         host = hosting(deps)
-    scope = _current_scope()
+    scope = current_scope()
     if host.uses is not None and value_numbering.is_wanted():
         found = value_numbering.find(host, op, c.type, deps, None, scope)
         if found is not None:

@@ -77,13 +77,17 @@ class NeedsAllLanes(BaseException):
 class Carried:
     """A holder from outside of a region, and its versions there.
 
-    `argument` stands for the buffer at the start of an iteration, in loops.
+    `argument` stands for the buffer at the start of an iteration, in loops; whether it
+    `is_foreseen` that its width is another one than that of the buffer by then.
     """
 
-    __slots__ = ("argument", "final", "holder", "original")
+    __slots__ = ("argument", "final", "holder", "is_foreseen", "original")
 
-    def __init__(self, holder: Buffer, argument: Node | None) -> None:
+    def __init__(
+        self, holder: Buffer, argument: Node | None, is_foreseen: bool = False
+    ) -> None:
         self.holder = holder
+        self.is_foreseen = is_foreseen
         self.original = holder._node
         self.argument = argument
         self.final: Node | None = None
@@ -159,13 +163,17 @@ def _enter(holder: Buffer) -> None:
     for scope in reversed(scopes):
         argument = None
         before = holder._node
+        is_foreseen = False
         if scope.is_loop:
             size = max(before.size, scope.width, holder.width)
+            wider = (scope.widths or {}).get(len(scope.locals), 1)
+            is_foreseen = wider > size
+            size = max(size, wider)
             argument = trace.make(SYMBOLIC, before.type, size, (), 0)
             argument.scope = scope
             if vertices.variables and before.type.is_differentiable:
                 vertices.add_argument(argument, before)
-        scope.locals[key] = Carried(holder, argument)
+        scope.locals[key] = Carried(holder, argument, is_foreseen)
         if argument is not None:
             holder._become(argument)
 
@@ -272,6 +280,24 @@ def widened(scope: Scope) -> dict[Node, Node]:
         for carried in scope.locals.values()
         if carried.argument is not None
         and carried.original.size == 1 < carried.argument.size
+    }
+
+
+def foreseen(scope: Scope) -> dict[Node, Node]:
+    """Return arguments for buffers whose width was foreseen, with results."""
+    return {
+        carried.argument: carried.holder._node
+        for carried in scope.locals.values()
+        if carried.is_foreseen
+    }
+
+
+def widths(scope: Scope) -> dict[int, int]:
+    """Return how wide buffers turned out, by order of access, where they grew."""
+    return {
+        k: carried.argument.size
+        for k, carried in enumerate(scope.locals.values())
+        if carried.argument.size > max(carried.original.size, scope.width)
     }
 
 

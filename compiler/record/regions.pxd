@@ -1,15 +1,34 @@
 cimport cython
 
-from lumijit.compiler.ir.captures cimport Captures
+from lumijit.compiler.ir.captures cimport Captures, in_order
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
-from lumijit.compiler.ir.region_types cimport Block
+from lumijit.compiler.ir.region_types cimport Block, make_region
+from lumijit.compiler.ir.roles cimport is_effect
+from lumijit.compiler.ir.trace cimport current_scope
 from lumijit.runtime.dtypes cimport DType
 
 
+cdef class scope:
+    cdef public Scope _inner
+
+
+cdef class reopened:
+    cdef public Scope _inner
+    cdef public Scope _outer
+
+
+cdef object _enter(Scope inner)
+
+cpdef restore_writes(Scope inner)
+
+cpdef Node argument(DType dtype, Py_ssize_t size, object position, Node initial=*)
+
+cdef object _note_targets(Scope inner, Captures captures)
+
 @cython.locals(
     heads_ids=set, values=list, sources=list, targets=list, deps=tuple, node=Node,
-    head=Node, n=Node,
+    head=Node, n=Node, key=object, inner=Scope,
 )
 cdef Node _finish(
     Op op, tuple args, object blocks, tuple heads, Captures captures, object scopes,
@@ -18,6 +37,9 @@ cdef Node _finish(
 
 @cython.locals(seen=set, n=Node, block=Block)
 cdef object _region_size(Op op, object blocks, list values)
+
+@cython.locals(current=Scope, inner=Scope, holders=dict, positions=dict, written=Node)
+cdef object _publish(Node node, object scopes, list targets)
 
 cpdef forget(Scope inner)
 
@@ -30,6 +52,13 @@ cpdef tuple close_loop(
     Scope inner, tuple inits, tuple args, Node cond, tuple outputs,
     dict stand_ins=*,
 )
+
+@cython.locals(
+    first=Scope, second=Scope, inner=Scope, captures=Captures, nodes=tuple,
+    blocks=list, results=list, node=Node, a=Node, b=Node,
+    k=Py_ssize_t, count=Py_ssize_t,
+)
+cpdef tuple close_branch(Node cond, tuple scopes, tuple outputs)
 
 @cython.locals(made=Node, value=Node)
 cpdef Node project(Node region, DType dtype, object position, tuple values)

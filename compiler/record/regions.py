@@ -27,6 +27,7 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Block, Nodes, make_region
 from lumijit.compiler.ir.roles import is_effect
+from lumijit.compiler.ir.trace import current_scope
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, writes
 from lumijit.compiler.record.block_writes import (
@@ -40,7 +41,7 @@ from lumijit.compiler.record.shared_contents import ReadError, check_single_vers
 from lumijit.compiler.record.writes import note_write
 from lumijit.compiler.transform import hidden
 from lumijit.compiler.transform.rewriting import Rewriter, without_effects
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import in_region
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
 
@@ -69,15 +70,17 @@ class scope:
         self,
         label: str = "",
         width: int = 1,
-        siblings: Iterable[Scope] = (),
+        siblings: Sequence[Scope] = (),
         is_loop: bool = False,
         bound: int | None = None,
     ) -> None:
-        inner = self._inner = Scope(trace.state.scope, label, width)
+        parent = siblings[0].parent if siblings else current_scope()
+        inner = self._inner = Scope(parent, label, width)
         inner.is_loop = is_loop
         inner.bound = bound
         for other in siblings:
-            inner.claimed.update((key, node) for key, (_, node) in other.writes.items())
+            for key, (_, node) in other.writes.items():
+                inner.claimed[key] = node
 
     def __enter__(self) -> Scope:
         on_error(self._undo)
@@ -88,9 +91,10 @@ class scope:
         inner = self._inner
         outer = inner.parent or ROOT
         if kind is None:
-            if trace.state.scope is inner:
+            if current_scope() is inner:
                 before_the_end()
-            local.suspend(inner)
+            if inner.locals:
+                local.suspend(inner)
             if outer is not ROOT:
                 outer.reads.update(inner.reads)
         _enter(outer)
@@ -101,15 +105,20 @@ class scope:
 
 
 def _enter(inner: Scope) -> None:
-    trace.state.scope = inner
-    flags.symbolic_scope = inner is not ROOT
+    if current_scope() is not inner:
+        trace.enter_scope(inner)
+    is_inside = inner is not ROOT
+    if in_region.get() is not is_inside:
+        in_region.set(is_inside)
 
 
 def restore_writes(inner: Scope) -> None:
     """Undo the new versions that a scope's writes gave to arrays and buffers."""
-    local.suspend(inner)
-    for holder, original in inner.writes.values():
-        holder._go_back(original)
+    if inner.locals:
+        local.suspend(inner)
+    if inner.writes:
+        for holder, original in inner.writes.values():
+            holder._go_back(original)
 
 
 class reopened:
@@ -121,7 +130,7 @@ class reopened:
         self._inner = inner
 
     def __enter__(self) -> None:
-        self._outer = trace.state.scope
+        self._outer = current_scope()
         _enter(self._inner)
 
     def __exit__(self, *_: object) -> None:
@@ -139,8 +148,9 @@ def argument(
 
 
 def _note_targets(inner: Scope, captures: Captures) -> None:
-    for _, original in inner.writes.values():
-        captures.targets[id(original)] = original
+    if inner.writes:
+        for _, original in inner.writes.values():
+            captures.targets[id(original)] = original
 
 
 def _finish(
@@ -153,16 +163,19 @@ def _finish(
     label: str,
 ) -> Node:
     """Make the region node in the current scope and publish its writes."""
-    check_unread(label, blocks, scopes)
+    if captures.targets:
+        check_unread(label, blocks, scopes)
     heads_ids = {id(head) for head in heads}
     values = [*heads]
-    values += [n for k, n in captures.values.items() if k not in heads_ids]
+    for key, n in captures.values.items():
+        if key not in heads_ids:
+            values.append(n)
     sources = list(captures.pointers.values())
     targets = list(captures.targets.values())
     size = _region_size(op, blocks, values)
     operands = values, sources, targets
     bound = scopes[0].bound
-    region, deps = make_region(op, args, blocks, label, operands, bound=bound)
+    region, deps = make_region(op, args, blocks, label, operands, False, bound)
     node = trace.make(op, VOID, size, deps, region)
     if vertices.variables:
         _track(node, heads, blocks, targets)
@@ -226,17 +239,18 @@ def _region_size(op: Op, blocks: Sequence[Block], values: list[Node]) -> int:
 
 def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     """Replace the versions made inside by one that depends on the region."""
-    current = trace.state.scope
+    current = current_scope()
     holders: dict[int, tuple[Any, Node]] = {}
-    for inner in scopes:
-        holders.update(inner.writes)
+    if targets:
+        for inner in scopes:
+            holders.update(inner.writes)
     if not holders:
         for inner in scopes:
             forget(inner)
         return
     positions = {id(t): k for k, t in enumerate(targets)}
     blocks = node.attr.blocks if node.vertex is not None else ()
-    is_tracked = any(tracked_writes(block.nodes) for block in blocks)
+    is_tracked = any([tracked_writes(block.nodes) for block in blocks])
     if current is not ROOT:
         current.effects.append(node)
     writes.note_single(node)
@@ -305,8 +319,9 @@ def close_loop(
     value is the initial one. Those that it doesn't read either are dropped.
     `stand_ins` are the nodes, by id, for which others stood in while tracing.
     """
-    check_single_version([inner])
-    buffers = local.loop_state(inner)
+    if inner.writes:
+        check_single_version([inner])
+    buffers = local.loop_state(inner) if inner.locals else []
     count = len(args)
     if buffers:
         inits = (*inits, *[b.initial for b in buffers])
@@ -318,7 +333,8 @@ def close_loop(
     done = set(args)
     header = Block(in_order([cond], inner, done, captures), (cond,))
     nodes = in_order((*inner.effects, *outputs), inner, done, captures)
-    _check_reads(inner, captures.values)
+    if inner.writes:
+        _check_reads(inner, captures.values)
     if stand_ins:
         # These are targets of writes only.
         rewriter = Rewriter(stand_ins, is_tracking=True)
@@ -352,7 +368,8 @@ def close_loop(
         if outputs[k] is not args[k]:
             depends = (inits[k], outputs[k])
             results[k] = project(node, args[k].type, position, depends)
-    local.enter_results(buffers, results[count:])
+    if buffers:
+        local.enter_results(buffers, results[count:])
     return node, results[:count]
 
 
@@ -362,26 +379,31 @@ def close_branch(
     outputs: tuple[tuple[Node, ...], tuple[Node, ...]],
 ) -> tuple[Node, list[Node]]:
     """Make the branch node; return it and one result per pair of outputs."""
-    check_single_version(scopes)
-    buffers = local.side_versions(scopes)
+    first, second = scopes
+    if first.writes or second.writes:
+        check_single_version(scopes)
+    buffers = local.side_versions(scopes) if first.locals or second.locals else []
     count = len(outputs[0])
     if buffers:
-        yes, no = ([v[k] for _, v in buffers] for k in (0, 1))
-        outputs = ((*outputs[0], *yes), (*outputs[1], *no))
+        yes, no = outputs
+        outputs = (
+            (*yes, *[versions[0] for _, versions in buffers]),
+            (*no, *[versions[1] for _, versions in buffers]),
+        )
     captures = Captures()
     blocks = []
-    for side in (0, 1):
-        inner, outs = scopes[side], outputs[side]
+    for inner, outs in ((first, outputs[0]), (second, outputs[1])):
         nodes = in_order((*inner.effects, *outs), inner, set(), captures)
         _note_targets(inner, captures)
         blocks.append(Block(nodes, outs))
-    label = scopes[0].label
-    node = _finish(BRANCH, (), blocks, (cond,), captures, scopes, label)
+    node = _finish(BRANCH, (), blocks, (cond,), captures, scopes, first.label)
     results = []
+    others = outputs[1]
     for k, a in enumerate(outputs[0]):
-        b = outputs[1][k]
+        b = others[k]
         results.append(a if a is b else project(node, a.type, k, (a, b)))
-    local.enter_versions(buffers, results[count:])
+    if buffers:
+        local.enter_versions(buffers, results[count:])
     return node, results[:count]
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from lumijit.compiler.ir import captures, trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.nodes import Node, Scope, reached
+from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
 from lumijit.compiler.record import regions
 from lumijit.control.held_arrays import same_items
@@ -24,13 +24,18 @@ from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import StateError
 
 
-class Carried(NamedTuple):
+class Carried:
     """A value that a loop carries; the final one goes to `holder`, if there is one."""
 
-    holder: Any
-    initial: Node
-    argument: Node
-    output: Node
+    __slots__ = ("argument", "holder", "initial", "output")
+
+    def __init__(
+        self, holder: Any, initial: Node, argument: Node, output: Node
+    ) -> None:
+        self.holder = holder
+        self.initial = initial
+        self.argument = argument
+        self.output = output
 
 
 def besides(
@@ -56,8 +61,11 @@ def besides(
     leaves = given.leaves
     changed = [k for k, arg in args.items() if leaves[k]._node is not arg]
     if changed:
-        _check_parting(loop.name, own, given, after, args, changed, read, is_seen)
-    changed = [k for k in changed if k not in loop.numbers]
+        if _may_part(own, after, args):
+            _check_parting(loop.name, own, given, after, args, changed, read, is_seen)
+        changed = [k for k in changed if k not in loop.numbers]
+    elif not given.nested:
+        return []
     found = _changed_first(own, given, after, changed)
     return _carried(found, loop.width, len(args))
 
@@ -111,6 +119,12 @@ def _carried(
     return found
 
 
+def _may_part(own: Parts, after: Parts, args: dict[int, Node]) -> bool:
+    """Tell whether names share an array, before the loop or after a turn."""
+    starts, ends = {id(own.leaves[k]) for k in args}, set(map(id, after.leaves))
+    return len(starts) < len(args) or len(ends) < len(after.leaves)
+
+
 def _check_parting(
     construct: str,
     own: Parts,
@@ -122,11 +136,8 @@ def _check_parting(
     is_seen: Callable[[], bool],
 ) -> None:
     """Refuse names that share an array in some iterations only, and see its changes."""
-    starts, ends = {id(own.leaves[k]) for k in args}, list(map(id, after.leaves))
-    if len(starts) == len(args) and len(set(ends)) == len(ends):
-        return
     # Names that exchange arrays share none, in no iteration.
-    count = Counter(ends)
+    count = Counter(map(id, after.leaves))
     places = {id(given.leaves[k]): k for k in changed}
     for k in args:
         array = own.leaves[k]
@@ -168,11 +179,17 @@ def shape_of(
 def arguments_in(roots: Iterable[Node], inner: Scope) -> set[int]:
     """Return the ids of the arguments of a scope that nodes depend on."""
     depth = inner.depth
-    found = reached(
-        [node for node in roots if node.scope.depth >= depth],
-        lambda node: [dep for dep in node.deps if dep.scope.depth >= depth],
-    )
-    return {id(node) for node in found if node.op is SYMBOLIC}
+    nodes = [node for node in roots if node.scope.depth >= depth]
+    seen = set(nodes)
+    found: set[int] = set()
+    for node in nodes:
+        if node.op is SYMBOLIC:
+            found.add(id(node))
+        for dep in node.deps:
+            if dep.scope.depth >= depth and dep not in seen:
+                seen.add(dep)
+                nodes.append(dep)
+    return found
 
 
 def is_same(a: Node, b: Node) -> bool:

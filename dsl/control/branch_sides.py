@@ -7,11 +7,11 @@ joined arrays are objects of the caller: those that both sides have at one place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from lumijit import pytree
+from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
@@ -40,19 +40,21 @@ from lumijit.standing import like, stand_if
 from lumijit.syntax.undefined import Undefined
 
 
-class Kept(NamedTuple):
+class Kept:
     """A leaf as a side left it: later changes don't reach `value`.
 
     `original` is the object of which it was kept, and `source` is that too if the side
     handed it back as it was, but for writes by index.
     """
 
-    value: Any
-    original: Any
-    source: Any = None
+    __slots__ = ("original", "source", "value")
+
+    def __init__(self, value: Any, original: Any, source: Any = None) -> None:
+        self.value = value
+        self.original = original
+        self.source = source
 
 
-@dataclass
 class Side:
     """What one side left: its result, and the arguments as it left them.
 
@@ -60,26 +62,37 @@ class Side:
     and `items` are what arrays among the arguments held in the end.
     """
 
-    value: Any
-    parts: Parts
-    held: Held
-    versions: dict[int, Node]
-    nodes: dict[int, Node]
-    items: dict[int, list[Any]]
-    kept: list[Kept]
+    __slots__ = ("held", "items", "kept", "nodes", "parts", "value", "versions")
+
+    def __init__(
+        self,
+        value: Any,
+        parts: Parts,
+        held: Held,
+        versions: dict[int, Node],
+        nodes: dict[int, Node],
+        items: dict[int, list[Any]],
+    ) -> None:
+        self.value = value
+        self.parts = parts
+        self.held = held
+        self.versions = versions
+        self.nodes = nodes
+        self.items = items
+        self.kept: list[Kept] = []
 
     def keep(self, parts: Parts) -> list[Kept]:
         """Copy leaves as the side left them, but for arrays written by index."""
         kept = []
+        nodes, before, versions = self.nodes, self.held.nodes, self.versions
         for leaf in parts.leaves:
-            value, source = leaf, None
-            if is_array(leaf):
-                key = id(leaf)
-                node = self.nodes.get(key, leaf._node)
-                if self.versions.get(key) is not node:
-                    value = like(leaf, node)
-                if self.held.nodes.get(key, node) is node:
-                    source = leaf
+            if not isinstance(leaf, FlatArray):
+                kept.append(Kept(leaf, leaf))
+                continue
+            key = id(leaf)
+            node = nodes.get(key) or leaf._node
+            value = leaf if versions.get(key) is node else like(leaf, node)
+            source = leaf if before.get(key, node) is node else None
             kept.append(Kept(value, leaf, source))
         return kept
 
@@ -91,7 +104,8 @@ class Side:
         """
         depth = max(trace.state.scope.depth, 1)
         kept = []
-        for value, _, source in self.kept:
+        for entry in self.kept:
+            value, source = entry.value, entry.source
             same = zeros_like(value)
             if source is value:
                 # It has been written to, and is what both sides return.
@@ -101,7 +115,9 @@ class Side:
                 same = wrap(type(source), source._node)
             kept.append(Kept(same, same if source is None else source))
         held = self.held
-        return Side(self.value, self.parts, held, {}, held.nodes, held.items, kept)
+        side = Side(self.value, self.parts, held, {}, held.nodes, held.items)
+        side.kept = kept
+        return side
 
 
 class Sides:
@@ -142,16 +158,18 @@ class Sides:
         self.running = function
         held = self.held.again()
         try:
-            args = pytree.copied(self.args)
+            args = pytree.copied(self.args) if held.parts.containers else self.args
             given = Parts(args) if self.loose else held.parts
             value = function(*args)
-            check_contents(self.name, held.parts, self.contents)
-            check_loose(self.name, held.parts, given, self.loose)
+            if self.contents:
+                check_contents(self.name, held.parts, self.contents)
+            if self.loose:
+                check_loose(self.name, held.parts, given, self.loose)
             versions = written()
             held.follow(versions)
-            now = held.current_nodes(), held.current_items()
+            nodes, items = held.current_nodes(), held.current_items()
             parts = self.parts_of(value)
-            side = Side(value, parts, held, versions, *now, [])
+            side = Side(value, parts, held, versions, nodes, items)
             side.kept = side.keep(parts)
             return side
         finally:
@@ -165,19 +183,21 @@ class Sides:
         check_labels("if_stmt", self.rv_labels, "results", count)
         return Parts(value, self.rv_labels or [f"result[{k}]" for k in range(count)])
 
-    def changed(self, yes: Side, no: Side) -> Iterator[tuple[Any, Any, Any]]:
+    def changed(self, yes: Side, no: Side) -> list[tuple[Any, Any, Any]]:
         """List arguments that a side changed in place, with what both sides left.
 
         Of flat arrays that is kept in the sides, of nested ones it's a list of items.
         """
-        left, before = (yes.nodes, no.nodes), (yes.held.nodes, no.held.nodes)
-        if left != before:
-            for key, array in self.held.flat.items():
-                if any(n[key] is not b[key] for n, b in zip(left, before, strict=True)):
-                    yield array, array, array
+        found: list[tuple[Any, Any, Any]] = []
+        for key, array in self.held.flat.items():
+            is_same = yes.nodes[key] is yes.held.nodes[key]
+            if not (is_same and no.nodes[key] is no.held.nodes[key]):
+                found.append((array, array, array))
         for key, array in self.held.nested.items():
-            if not all(same_items(s.items[key], s.held.items[key]) for s in (yes, no)):
-                yield array, yes.items[key], no.items[key]
+            is_same = same_items(yes.items[key], yes.held.items[key])
+            if not (is_same and same_items(no.items[key], no.held.items[key])):
+                found.append((array, yes.items[key], no.items[key]))
+        return found
 
 
 def _nothing(yes: Parts, no: Parts) -> str:
@@ -189,12 +209,15 @@ def _nothing(yes: Parts, no: Parts) -> str:
     return ""
 
 
-class Joined(NamedTuple):
+class Joined:
     """What results are put together like; `holder` is an array changed in place."""
 
-    holder: Any
-    parts: Parts
-    kept: list[bool]
+    __slots__ = ("holder", "kept", "parts")
+
+    def __init__(self, holder: Any, parts: Parts, kept: list[bool]) -> None:
+        self.holder = holder
+        self.parts = parts
+        self.kept = kept
 
 
 class Merge:
@@ -215,14 +238,14 @@ class Merge:
         self.yes: list[Kept] = []
         self.no: list[Kept] = []
         self.joined: list[Joined] = []
-        parts = (yes.parts, no.parts)
-        if Undefined in [type(leaf.value) for leaf in (*yes.kept, *no.kept)]:
-            parts = self._define(yes, no)
-        self._enter(None, *parts, yes.kept, no.kept)
+        one, other = yes.parts, no.parts
+        if _is_any_undefined(yes.kept) or _is_any_undefined(no.kept):
+            one, other = self._define(yes, no)
+        self._enter(None, one, other, yes.kept, no.kept)
         for holder, a, b in sides.changed(yes, no):
             label = (sides.held.parts.name_of(holder),)
-            both = Parts((a,), label), Parts((b,), label)
-            self._enter(holder, *both, yes.keep(both[0]), no.keep(both[1]))
+            first, second = Parts((a,), label), Parts((b,), label)
+            self._enter(holder, first, second, yes.keep(first), no.keep(second))
         self.finals: list[Any] = []
         self.types: dict[int, type[Any]] = {}
         self.pairs: dict[int, tuple[Node, Node]] = {}
@@ -232,13 +255,14 @@ class Merge:
         self.repeated: dict[int, int] = {}
         self.computed: dict[int, Node] = {}
         known: dict[tuple[int, int], int] = {}
-        twins = common_twins(*parts)
-        for k, (yes_leaf, no_leaf) in enumerate(zip(self.yes, self.no, strict=True)):
+        twins = common_twins(one, other)
+        for k, yes_leaf in enumerate(self.yes):
             final = None
+            no_leaf = self.no[k]
             a, b = yes_leaf.original, no_leaf.original
             if k in twins:
                 self.repeated[k] = twins[k]
-            elif is_array(a) and is_array(b):
+            elif isinstance(a, FlatArray) and isinstance(b, FlatArray):
                 known_k = known.setdefault((id(a), id(b)), k)
                 if known_k != k:
                     self.repeated[k] = known_k
@@ -285,15 +309,18 @@ class Merge:
 
     def _agreed(self, k: int, a: Any, b: Any) -> Any:
         """Return the Python object that both sides give, or note arrays to blend."""
-        is_plain = not is_array(a) and not is_array(b)
+        is_plain = not isinstance(a, FlatArray) and not isinstance(b, FlatArray)
         if is_plain and same_object(a, b):
             return a
-        cls = common_type(a, b, self.sides.mask_type)
+        cls: type[Any] | None = type(a)
+        if is_plain or cls is not type(b):
+            cls = common_type(a, b, self.sides.mask_type)
         if cls is None:
             if is_plain and not self.sides.strict:
                 return a
             raise self._disagreement(k, a, b, "array type")
-        a, b = as_arrays(cls, (a, b))
+        if cls is not type(a) or cls is not type(b):
+            a, b = as_arrays(cls, (a, b))
         holder = self.holders.get(k)
         if holder is not None and holder._node is a._node is b._node:
             return holder
@@ -332,15 +359,16 @@ class Merge:
             else:
                 raise self._disagreement(k, a.value, b.value, "array")
 
-    def wanted(self) -> tuple[list[int], list[tuple[Node, Node]]]:
-        """Return the leaves that a region must compute, and both sides' nodes."""
+    def wanted(self) -> tuple[list[int], tuple[Node, ...], tuple[Node, ...]]:
+        """Return the leaves that a region must compute, and the nodes of each side."""
         pairs = {k: self.pairs[k] for k in self.traced}
         for k, (is_first, is_second) in self.late.items():
             yes, no = self.pairs[k]
             zero = trace.literal(yes.type, yes.type.wrap(0))
             if not (is_first and is_second):
                 pairs[k] = (zero if is_first else yes, zero if is_second else no)
-        return list(pairs), list(pairs.values())
+        nodes = pairs.values()
+        return list(pairs), tuple([a for a, _ in nodes]), tuple([b for _, b in nodes])
 
     def current(self, k: int) -> tuple[Node, Node]:
         """Return both sides' nodes, of written arrays the last versions."""
@@ -370,13 +398,19 @@ class Merge:
             self.finals[k] = self.finals[first]
         finals = iter(self.finals)
         result: Any = None
-        for holder, parts, kept in self.joined:
-            value = parts.together(finals, kept)
+        for entry in self.joined:
+            holder = entry.holder
+            value = entry.parts.together(finals, entry.kept)
             if holder is None:
                 result = value if self.is_tuple else value[0]
             elif isinstance(holder, NestedArray):
                 holder._items[:] = value[0]
         return result
+
+
+def _is_any_undefined(kept: list[Kept]) -> bool:
+    """Tell whether a side has left a leaf without a value."""
+    return Undefined in [type(leaf.value) for leaf in kept]
 
 
 def _defined(a: Any, b: Any) -> tuple[Any, Any]:

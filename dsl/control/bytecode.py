@@ -11,7 +11,7 @@ import os
 import sys
 from abc import ABC
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -71,7 +71,7 @@ class Facts(NamedTuple):
     `attributes` which attributes (of modules, too), `changes` whether it assigns or
     changes anything that isn't a local variable. `computes_names` tells whether it may
     ask for attributes that it doesn't mention, `imports` whether it imports anything
-    itself.
+    itself, `is_internal` whether it is code of this package.
     """
 
     code: CodeType
@@ -82,6 +82,7 @@ class Facts(NamedTuple):
     changes: bool
     computes_names: bool
     imports: bool
+    is_internal: bool
 
 
 def _numbers(*prefixes: str) -> frozenset[int]:
@@ -136,9 +137,9 @@ def _facts(code: CodeType) -> Facts:
     computes = not _BY_NAME.isdisjoint(names)
     assigned = frozenset(attributes)
     imports = bool(used & _IMPORT) or not _IMPORTERS.isdisjoint(names)
-    return Facts(
-        code, tuple(names), rebinds, stores, assigned, changes, computes, imports
-    )
+    changing = rebinds, stores, assigned, changes
+    internal = is_internal(code.co_filename)
+    return Facts(code, tuple(names), *changing, computes, imports, internal)
 
 
 def _assigned(code: CodeType, operations: bytes, operands: bytes) -> list[str]:
@@ -215,6 +216,25 @@ def holds_arrays(cls: type[Any]) -> bool:
     return pytree.struct_fields(cls) is not None or hasattr(cls, "_holds_arrays")
 
 
+def holds_nothing(cls: type[Any]) -> bool:
+    """Tell whether objects of a class, which are no arrays, lead to nothing.
+
+    That is a class of this package, such as that of local buffers.
+    """
+    found = _HOLDS_NOTHING.get(cls)
+    if found is None:
+        if is_foreign(cls):
+            return False
+        is_container = issubclass(cls, (list, tuple, dict, set, frozenset))
+        found = not (is_container or holds_arrays(cls))
+        found = _HOLDS_NOTHING[cls] = found and not hasattr(cls, "_wraps_function")
+    return found
+
+
+#: Of classes of this package.
+_HOLDS_NOTHING: dict[type[Any], bool] = {}
+
+
 def is_users(module: str) -> bool:
     """Tell whether a module's functions may know of arrays in its variables.
 
@@ -279,22 +299,26 @@ class Inert:
         """Tell whether a function is one of these."""
         return self._look(function) < _MEETS | _CHANGES
 
+    def are_all(self, functions: Sequence[Any]) -> bool:
+        """Tell whether all of some functions are."""
+        return all([self._look(f) < _MEETS | _CHANGES for f in functions])
+
     def _look(self, function: Any) -> int:
         if type(function) is not FunctionType:
             return _LEAVES
         code = function.__code__
         closure, defaults = function.__closure__, function.__defaults__
-        found = self.codes.get(id(code))
-        if found is None:
-            if is_internal(code.co_filename):
-                return _LEAVES if closure or defaults else 0
-            found = self.codes[id(code)] = self._look_at_globals(function)
+        facts = facts_of(code)
+        if facts.is_internal:
+            return _LEAVES if closure or defaults else 0
+        found = self.codes.get(id(code), -1)
+        if found < 0:
+            found = self.codes[id(code)] = self._look_at_globals(function, facts)
         if defaults and not PLAIN.issuperset(map(type, defaults)):
             return _LEAVES
         if has_attributes(function):
             return _LEAVES
         if closure:
-            facts = _FACTS.get(id(code)) or facts_of(code)
             if facts.rebinds:
                 return _LEAVES
             for cell in closure:
@@ -338,23 +362,23 @@ class Inert:
                 found.append(callee)
         return found
 
-    def _look_at_globals(self, function: FunctionType) -> int:
-        facts = facts_of(function.__code__)
+    def _look_at_globals(self, function: FunctionType, facts: Facts) -> int:
         self.count += 1
         if facts.stores_globals or facts.imports or self.count > _FEW:
             return _LEAVES
         found = _CHANGES if facts.changes else 0
+        namespace = function.__globals__
         for name in facts.names:
-            value = function.__globals__.get(name)
+            value = namespace.get(name)
             if type(value) not in PLAIN:
                 found |= self._look_at(value, facts)
         return found
 
     def _look_inside(self, function: FunctionType) -> int:
-        if is_internal(function.__code__.co_filename):
+        if facts_of(function.__code__).is_internal:
             return 0
-        known = self.known.get(id(function))
-        if known is None:
+        known = self.known.get(id(function), -1)
+        if known < 0:
             self.known[id(function)] = _LEAVES
             known = self.known[id(function)] = self._look(function)
         return known
@@ -373,12 +397,12 @@ class Inert:
         if hasattr(kind, "_wraps_function"):
             return self._look_inside(value.__wrapped__)
         if isinstance(value, type):
-            is_left = facts.changes or is_users(value.__module__)
+            is_left = is_users(value.__module__)
         elif kind is ModuleType:
             is_left = is_users(value.__name__)
         else:
             # Methods change objects, such as generators of random numbers.
-            is_left = is_foreign(kind) or kind is partial or holds_arrays(kind)
+            is_left = not holds_nothing(kind)
         return _LEAVES if is_left else 0
 
 
@@ -390,7 +414,10 @@ def has_attributes(function: FunctionType) -> bool:
 
 def is_state(value: Any) -> bool:
     """Tell whether a value is an array or holds nothing that tracing follows."""
-    return isinstance(value, (FlatArray, NestedArray)) or type(value) in PLAIN
+    kind = type(value)
+    if kind in PLAIN or isinstance(value, (FlatArray, NestedArray)):
+        return True
+    return holds_nothing(kind)
 
 
 def are_states(values: Sequence[Any]) -> bool:

@@ -1,1 +1,2 @@
-# Compiled as it is: nothing in it has a C type.
+# Names what of `bytecode` it calls in C.
+from lumijit.control.bytecode cimport Inert, are_states

@@ -270,7 +270,7 @@ def watch(
     Returns:
         None if there is nothing that they could leave anything in.
     """
-    if are_states(values) and all(map(Inert(), functions)):
+    if are_states(values) and Inert().are_all(functions):
         return None
     outside = Outside(own_variables(functions, values, labels, own_names), around)
     entries = [value for _, value in owned]

@@ -1,4 +1,4 @@
-from lumijit.control.branch_sides cimport Sides
+from lumijit.control.branch_sides cimport Merge, Sides
 
 
 cdef class _Branch(Sides):

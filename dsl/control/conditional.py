@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from lumijit.arrays import FlatArray
 from lumijit.compiler.derive.isolation import isolated, resume, select_tracked
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
+from lumijit.compiler.ir.trace import running_lanes
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import regions, writes
 from lumijit.compiler.record.shared_contents import with_copies
@@ -22,7 +24,6 @@ from lumijit.control.state import (
     check_labels,
     check_mode,
     condition_node,
-    is_array,
     known_condition,
     of_entries,
     refuse_in_region,
@@ -30,7 +31,7 @@ from lumijit.control.state import (
 )
 from lumijit.control.write_rules import check_writes, versions_in, wide_enough
 from lumijit.initialize import check_callable
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import StateError
 from lumijit.runtime.tracebacks import hides_frames
@@ -106,18 +107,21 @@ def run_if(
         )
     check_labels("if_stmt", arg_labels, "arguments", len(args))
     name = label or "if_stmt"
-    given, cond = cond, by_lane(cond)
-    if cond is not given:
-        options = arg_labels, rv_labels, label, mode, strict, is_watched
-        return along(given, partial(run_if, args, cond, true_fn, false_fn, *options))
-    check_depth(cond, name)
-    if trace.state.lane is not None:
+    if not isinstance(cond, FlatArray):
+        given, cond = cond, by_lane(cond)
+        if cond is not given:
+            options = arg_labels, rv_labels, label, mode, strict, is_watched
+            again = partial(run_if, args, cond, true_fn, false_fn, *options)
+            return along(given, again)
+        check_depth(cond, name)
+    if running_lanes and trace.state.lane is not None:
         mode = "scalar"
     if mode is None:
-        if isinstance(cond, bool) or not is_array(cond):
+        if not isinstance(cond, FlatArray):
             mode = "scalar"
         else:
-            mode = "symbolic" if flags.symbolic_conditionals else "evaluated"
+            is_symbolic = not unusual or flags.symbolic_conditionals
+            mode = "symbolic" if is_symbolic else "evaluated"
     if mode == "scalar":
         cond = truth(cond, name)
     if isinstance(cond, bool):
@@ -171,21 +175,18 @@ class _Branch(Sides):
             # The other side sees arrays as they were before this one wrote to them.
             held = {key: holder._node for key, (holder, _) in first.writes.items()}
             regions.restore_writes(first)
-            trace.state.scope = first.parent or ROOT
             with regions.scope(self.name, cond.size, [first]) as second:
                 no = self.run(false_fn, lambda: versions_in(second, self.name))
                 merge = Merge(self, yes, no)
-                is_root = first.parent is ROOT
-                merge.share(set(first.writes), set(second.writes), is_root)
+                if first.writes or second.writes:
+                    is_root = first.parent is ROOT
+                    merge.share(set(first.writes), set(second.writes), is_root)
             for key, node in held.items():
                 first.writes[key][0]._advance(node)
-        wanted, nodes = merge.wanted()
-        _, results = regions.close_branch(
-            cond,
-            (first, second),
-            (tuple(a for a, _ in nodes), tuple(b for _, b in nodes)),
-        )
-        merge.computed.update(zip(wanted, results, strict=True))
+        wanted, mine, other = merge.wanted()
+        _, results = regions.close_branch(cond, (first, second), (mine, other))
+        for k, node in enumerate(results):
+            merge.computed[wanted[k]] = node
         for k in merge.traced:
             merge.enter(k, merge.computed[k])
         for k in merge.late:

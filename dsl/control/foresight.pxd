@@ -1,12 +1,25 @@
+cimport cython
+
+from lumijit.compiler.ir.nodes cimport Node
 from lumijit.pytree cimport Parts
+
+
+cdef class Start:
+    cdef readonly list kinds
+    cdef readonly Py_ssize_t size
+
+
+@cython.locals(kinds=list, size=Py_ssize_t, node=Node)
+cpdef Start start_of(object leaves, Py_ssize_t width)
 
 
 cdef class Knowledge:
     cdef public object _first
     cdef public object _memory
-    cdef public object _start
+    cdef public Start _start
     cdef public set constant
     cdef public object foreseen
+    cdef public dict found_widths
     cdef public object grown
     cdef public set indexed
     cdef public dict numbers
@@ -16,4 +29,5 @@ cdef class Knowledge:
     cdef public dict twins
     cdef public set variable
     cdef public object width
+    cdef public dict widths
     cdef public set written

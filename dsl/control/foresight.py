@@ -13,21 +13,24 @@ from types import FunctionType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.roles import value_deps
 from lumijit.compiler.record import local
-from lumijit.control.state import is_array
 from lumijit.control.twins import twins
 from lumijit.pytree import Parts
 from lumijit.syntax.site import Memory
 
 
-class Start(NamedTuple):
+class Start:
     """How a run begins: the kinds of its leaves, and their largest size."""
 
-    kinds: tuple[Any, ...]
-    size: int
+    __slots__ = ("kinds", "size")
+
+    def __init__(self, kinds: list[Any], size: int) -> None:
+        self.kinds = kinds
+        self.size = size
 
 
 class Findings(NamedTuple):
@@ -42,15 +45,18 @@ class Findings(NamedTuple):
     numbers: dict[int, type[Any]]
     #: Literals that the body writes to.
     written: frozenset[int]
+    #: How wide local buffers became, in the order in which they were accessed first.
+    widths: dict[int, int]
 
-    def sizes_for(self, start: Start) -> dict[int, int] | None:
-        """Return the sizes to begin with, or None if the run looks otherwise."""
+    def sizes_for(self, start: Start) -> tuple[dict[int, int], dict[int, int]] | None:
+        """Return sizes and widths to begin with; None if the run looks otherwise."""
         if start.kinds != self.start.kinds:
             return None
+        sizes, widths = self.sizes, self.widths
         if start.size == self.start.size:
-            return self.sizes
-        if start.size > 1 and set(self.sizes.values()) <= {self.start.size}:
-            return dict.fromkeys(self.sizes, start.size)
+            return sizes, widths
+        if start.size > 1 and {*sizes.values(), *widths.values()} <= {self.start.size}:
+            return dict.fromkeys(sizes, start.size), dict.fromkeys(widths, start.size)
         return None
 
 
@@ -72,13 +78,13 @@ def start_of(leaves: Sequence[Any], width: int) -> Start:
     kinds: list[Any] = [width > 1]
     size = width
     for leaf in leaves:
-        if is_array(leaf):
+        kinds.append(type(leaf))
+        if isinstance(leaf, FlatArray):
             node = leaf._node
-            kinds.append((type(leaf), node.size > 1, node.op is LITERAL))
-            size = max(size, node.size)
-        else:
-            kinds.append(type(leaf))
-    return Start(tuple(kinds), size)
+            kinds += (node.size > 1, node.op is LITERAL)
+            if node.size > size:
+                size = node.size
+    return Start(kinds, size)
 
 
 class Knowledge:
@@ -103,6 +109,10 @@ class Knowledge:
         # Leaves that are one array at first, of which the body makes several: those of
         # one number stay one.
         self.separate: dict[int, int] = {}
+        # Local buffers that become wider, by the order in which they are accessed: as
+        # was foreseen, and as it is.
+        self.widths: dict[int, int] = {}
+        self.found_widths: dict[int, int] = {}
         # What the last run found out, as long as that is believed.
         self.foreseen: Findings | None = None
         # Local buffers that turned out wider than they were given to the body.
@@ -118,7 +128,8 @@ class Knowledge:
         if found is None or sizes is None:
             return
         self.foreseen = found
-        self.sizes.update(sizes)
+        self.sizes.update(sizes[0])
+        self.widths.update(sizes[1])
         self.constant.update(found.constant)
         self.variable.update(found.variable)
         self.indexed.update(found.indexed)
@@ -147,6 +158,7 @@ class Knowledge:
             known.clear()
         self.separate.clear()
         self.sizes.clear()
+        self.widths.clear()
         self.numbers.clear()
 
     def part(
@@ -163,9 +175,15 @@ class Knowledge:
             if after[k] is after[moved]:
                 self.separate[k] = moved
 
-    def remember(self) -> None:
-        """Keep for the next run what was found out of the state that was given."""
+    def remember(self, is_as_before: bool) -> None:
+        """Keep for the next run what was found out of the state that was given.
+
+        `is_as_before`: it is what was foreseen, perhaps of arrays of another size.
+        """
         if self.separate or self._first is None:
+            return
+        known = self.foreseen
+        if is_as_before and known is not None and known.start.size == self._start.size:
             return
         leaves = self.parts.leaves
         self._memory.findings = Findings(
@@ -176,6 +194,7 @@ class Knowledge:
             frozenset(self.indexed),
             {k: type(leaves[k]) for k in self.numbers},
             frozenset(self.written),
+            self.found_widths,
         )
 
     def is_as_foreseen(
@@ -190,13 +209,16 @@ class Knowledge:
         """
         if self.foreseen is None:
             return True
-        numbers = self.foreseen.numbers
-        own = [k for k in numbers if k not in self.twins]
-        if any(k not in args or outputs[k] is args[k] for k in own):
-            return False
-        if any(id(self.parts.leaves[k]) not in inner.writes for k in self.written):
-            return False
+        for k in self.foreseen.numbers:
+            if k not in self.twins and (k not in args or outputs[k] is args[k]):
+                return False
+        for k in self.written:
+            if id(self.parts.leaves[k]) not in inner.writes:
+                return False
+        if not (self.foreseen.sizes or self.widths):
+            return True
         expected = {args[k]: outputs[k] for k in self.foreseen.sizes if k in args}
+        expected.update(local.foreseen(inner))
         return not expected or _grow(expected, inner)
 
 

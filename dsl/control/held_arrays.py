@@ -50,15 +50,17 @@ class Held:
 
     def follow(self, versions: Mapping[int, Node]) -> None:
         """Take versions written by index for what arrays held."""
-        self.nodes.update((k, v) for k, v in versions.items() if k in self.nodes)
+        for key, version in versions.items():
+            if key in self.nodes:
+                self.nodes[key] = version
 
     def restore(self) -> None:
         """Put back what the arrays held."""
         for key, array in self.flat.items():
             if array._node is not self.nodes[key]:
                 array._go_back(self.nodes[key])
-        for key, array in self.nested.items():
-            array._items[:] = self.items[key]
+        for key, nested in self.nested.items():
+            nested._items[:] = self.items[key]
 
 
 def same_items(a: Sequence[Any], b: Sequence[Any]) -> bool:

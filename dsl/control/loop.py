@@ -15,6 +15,7 @@ from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.trace import running_lanes
 from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.captured_state import watched
 from lumijit.control.foresight import memory_of
@@ -33,7 +34,7 @@ from lumijit.control.state import (
 )
 from lumijit.control.write_rules import wide_enough
 from lumijit.initialize import check_callable
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.errors import ArrayValueError, StateError
 from lumijit.runtime.tracebacks import hides_frames
@@ -126,7 +127,7 @@ def run_loop(
     bound = _bound_of(max_iterations)
     name = label or "while_loop"
     memory = memory or memory_of(body)
-    if trace.state.lane is not None:
+    if running_lanes and trace.state.lane is not None:
         mode = "scalar"
     if mode is None and first is None:
         first = cond(*state)
@@ -137,11 +138,12 @@ def run_loop(
         return cast("State", along(first, again))
     if mode is None:
         check_depth(known, name)
-        if isinstance(known, bool) or not is_array(known):
+        if not is_array(known):
             return _scalar(state, cond, body, name, known)
         if _never_holds(known._node):
             return state
-        mode = "symbolic" if flags.symbolic_loops else "evaluated"
+        is_symbolic = not unusual or flags.symbolic_loops
+        mode = "symbolic" if is_symbolic else "evaluated"
     if mode == "scalar":
         return _scalar(state, cond, body, name, by_lane(cond(*state)))
     if is_watched:

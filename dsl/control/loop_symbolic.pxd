@@ -2,8 +2,11 @@ cimport cython
 
 from lumijit.compiler.ir.effects cimport Holder
 from lumijit.compiler.ir.nodes cimport Node, Scope
+from lumijit.control.aliases cimport Carried, arguments_in, is_same
 from lumijit.control.foresight cimport Knowledge
+from lumijit.control.progress cimport check_progress
 from lumijit.pytree cimport Parts
+from lumijit.standing cimport like
 
 
 cdef class SymbolicLoop(Knowledge):
@@ -20,17 +23,17 @@ cdef class SymbolicLoop(Knowledge):
     cdef public object name
     cdef public object pointers
     cdef public dict replaced
-    cdef public dict stood_in
+    cdef public object stand_ins
     cdef public object strict
 
     @cython.locals(
         values=list, args=dict, known=dict, k=Py_ssize_t, first=Py_ssize_t, node=Node,
-        size=Py_ssize_t,
+        size=Py_ssize_t, key=tuple, group=Py_ssize_t,
     )
     cpdef tuple _arguments(self, Scope inner)
 
     @cython.locals(outputs=dict, news=list, k=Py_ssize_t, node=Node)
-    cpdef dict _outputs(self, list given, object after, dict args, Scope inner)
+    cpdef dict _outputs(self, list given, Parts after, dict args, Scope inner)
 
     @cython.locals(node=Node)
     cpdef Node _array_leaf(self, Py_ssize_t k, object before, object value, Node arg)
@@ -41,6 +44,7 @@ cdef class SymbolicLoop(Knowledge):
     @cython.locals(
         inner=Scope, before=dict, values=list, args=dict, given=Parts, after=Parts,
         state=tuple, cond_node=Node, leaves=list, outputs=dict, arg=Node, holds=Node,
-        k=Py_ssize_t, nodes=dict, entries=list, others=list, found=dict, finals=list,
+        k=Py_ssize_t, nodes=dict, others=list, found=dict, finals=list, results=list,
+        position=Py_ssize_t,
     )
     cpdef tuple _attempt(self)

@@ -10,23 +10,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from lumijit.base import ArrayBase
+from lumijit.arrays import FlatArray
 from lumijit.compiler.derive.isolation import resume
 from lumijit.compiler.ir import blends, ranges, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, Scope
-from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
 from lumijit.compiler.record import local, memory, regions
-from lumijit.compiler.record.writes import claim
-from lumijit.control.aliases import (
-    Carried,
-    arguments_in,
-    besides,
-    is_same,
-    shape_of,
-)
+from lumijit.control.aliases import arguments_in, besides, is_same, shape_of
 from lumijit.control.foresight import Knowledge
 from lumijit.control.progress import check_progress
+from lumijit.control.stand_ins import StandIns
 from lumijit.control.state import (
     NUMBERS,
     State,
@@ -38,7 +32,6 @@ from lumijit.control.state import (
     condition_node,
     contents,
     inconsistent,
-    is_array,
     is_late,
     loose,
     name_at,
@@ -52,7 +45,7 @@ from lumijit.control.state import (
 from lumijit.control.write_rules import indexed_and_changed
 from lumijit.instance_registry import Pointers
 from lumijit.pytree import Parts
-from lumijit.runtime.config import flags
+from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import LumijitError, StateError
 from lumijit.standing import like, stand, stand_if
@@ -100,13 +93,12 @@ class SymbolicLoop(Knowledge):
         self.joined: tuple[list[Any], Any] | None = None
         self.is_joining = False
         self.mask_type: type[Any] | None = None
-        # Arrays that the body writes to: with their contents, and what stands in.
-        self.stood_in: dict[int, tuple[Any, Node, Node]] = {}
+        self.stand_ins = StandIns()
 
     def run(self) -> State:
         """Trace until what is known of the state settles; return the final state."""
         self.foresee()
-        for _ in range(MAX_TRACES + 6 * len(self.parts.leaves)):
+        for count in range(MAX_TRACES + 6 * len(self.parts.leaves)):
             try:
                 final = apart(self._attempt)
             except _Retrace:
@@ -114,15 +106,15 @@ class SymbolicLoop(Knowledge):
             except LumijitError:
                 is_first = self.foreseen is None
                 if not is_first:
-                    self.stood_in.clear()
+                    self.stand_ins.entries.clear()
                 self.begin_anew()
                 if is_first:
                     raise
                 continue
-            leaves = self.parts.leaves
-            self.written = {k for k in self.indexed if id(leaves[k]) in self.stood_in}
-            if len(self.written) == len(self.stood_in) and not self.joined:
-                self.remember()
+            leaves, stood_in = self.parts.leaves, self.stand_ins.entries
+            self.written = {k for k in self.indexed if id(leaves[k]) in stood_in}
+            if len(self.written) == len(stood_in) and not self.joined:
+                self.remember(count == 0)
             return final
         raise StateError(
             self.name,
@@ -137,13 +129,14 @@ class SymbolicLoop(Knowledge):
         """
         values: list[Any] = []
         args: dict[int, Node] = {}
-        known: dict[tuple[int, int | None], int] = {}
+        known: dict[tuple[int, int], int] = {}
         for k, value in enumerate(self.parts.leaves):
-            if not is_array(value) or k in self.indexed:
+            if not isinstance(value, FlatArray) or k in self.indexed:
                 values.append(value)
                 continue
-            group = None if self.is_joining else self.separate.get(k)
-            first = known.setdefault((id(value), group), k)
+            group = self.separate.get(k, -1) if self.separate else -1
+            key = (id(value), -1 if self.is_joining else group)
+            first = known.setdefault(key, k)
             self.leaders[k] = first
             if first != k:
                 values.append(values[first])
@@ -156,13 +149,16 @@ class SymbolicLoop(Knowledge):
                     inner.tables[id(args[k])] = node
                 node = args[k]
                 self.pointers.assume(k, value, node)
-            values.append(like(value, node))
+            stand_in = like(value, node)
+            values.append(stand_in)
             if k in self.numbers:
-                stand(values[-1])
+                stand(stand_in)
         return values, args
 
     def _hold(self) -> dict[int, Node]:
         """Return the indexed arrays' contents; put them back if the body raises."""
+        if not self.indexed:
+            return {}
         leaves = self.parts.leaves
         before = {k: leaves[k]._node for k in self.indexed}
 
@@ -173,71 +169,47 @@ class SymbolicLoop(Knowledge):
         on_error(restore)
         return before
 
-    def _stand_in(self) -> None:
-        """Keep literals that the body writes to from being folded where it reads them.
-
-        What it reads would be the contents before the loop; closing the loop tells.
-        """
-        for k in self.written:
-            # Equal literals are one node, of which each array gets its own.
-            leaf = self.parts.leaves[k]
-            before = leaf._node
-            claim(leaf)
-            own = leaf._node
-            leaf._go_back(before)
-            self._note_literal(leaf, own)
-
-        def restore() -> None:
-            for holder, node, _ in self.stood_in.values():
-                holder._go_back(node)
-
-        on_error(restore)
-        for holder, _, stand_in in self.stood_in.values():
-            holder._rehouse(stand_in)
-
-    def _note_literal(self, holder: Any, node: Node) -> None:
-        if id(holder) not in self.stood_in:
-            self.stood_in[id(holder)] = (holder, node, regions.stand_in(node))
-
     def _writes_literals(self, inner: Scope) -> bool:
         """Tell whether the body writes to literals, and let others stand in for them.
 
         Only once: arrays that the body makes anew are others each time.
         """
-        if len(self.stood_in) > len(self.written):
+        if len(self.stand_ins.entries) > len(self.written):
             return False
-        before = len(self.stood_in)
-        for holder, node in inner.writes.values():
-            if node.op in (LITERAL, UNDEFINED) and isinstance(holder, ArrayBase):
-                self._note_literal(holder, node)
-        return len(self.stood_in) > before
+        return self.stand_ins.note_writes(inner)
 
     def _attempt(self) -> State:
-        self._stand_in()
+        leaves = self.parts.leaves
+        if self.written or self.stand_ins.entries:
+            self.stand_ins.put([leaves[k] for k in self.written])
         resume()
         before = self._hold()
         scope = regions.scope(self.name, self.width, is_loop=True, bound=self.bound)
         with scope as inner:
+            inner.widths = self.widths
             values, args = self._arguments(inner)
             given = Parts(state := self.parts.together(values), self.labels)
             try:
                 condition = of_entries(self.cond(*state))
                 cond_node = condition_node(condition, self.name)
-                local.check_condition(inner, self.name)
+                if inner.locals:
+                    local.check_condition(inner, self.name)
                 self.mask_type = type(condition)
-                if trace.state.mask is not None:
+                is_masked = trace.current_mask() is not None
+                if is_masked:
                     cond_node = trace.under_mask(cond_node)
                 ranges.note_condition(cond_node)
-                with trace.unmasked():
-                    returned = call(self.body, state, self.name)
+                returned = self._turn(state, is_masked)
             except memory.IndexedArgument as used:
                 raise self._note_indexed(used, args) from None
             self._define(returned)
-            check_contents(self.name, self.parts, self.contents)
-            check_loose(self.name, self.parts, given, self.loose)
-            self._check_in_place(before, inner)
+            if self.contents:
+                check_contents(self.name, self.parts, self.contents)
+            if self.loose:
+                check_loose(self.name, self.parts, given, self.loose)
+            if before:
+                self._check_in_place(before, inner)
             after = Parts(returned, self.labels)
-            leaves = self.parts.leaves
             shape = partial(shape_of, leaves, cond_node, after.leaves, args, inner)
             if self.is_joining:
                 self.joined, self.is_joining = shape(), False
@@ -255,30 +227,37 @@ class SymbolicLoop(Knowledge):
             read = partial(arguments_in, sources, inner)
             is_seen = partial(self._is_seen, shape)
             others = besides(self, self.parts, given, after, args, read, is_seen)
-            wider = local.grown(inner)
+            wider = local.grown(inner) if inner.locals else []
             self.grown += wider
-            if wider or self._writes_literals(inner):
+            if wider or (inner.writes and self._writes_literals(inner)):
                 raise _Retrace
             if not self.is_as_foreseen(args, outputs, inner):
-                self.stood_in.clear()
+                self.stand_ins.entries.clear()
                 self.begin_anew()
                 raise _Retrace
+            self.found_widths = local.widths(inner) if inner.locals else {}
         nodes = {k: leaves[k]._node for k in args}
-        entries = [Carried(None, nodes[k], args[k], outputs[k]) for k in args] + others
         _, results = regions.close_loop(
             inner,
-            tuple([entry.initial for entry in entries]),
-            tuple([entry.argument for entry in entries]),
+            (*nodes.values(), *[entry.initial for entry in others]),
+            (*args.values(), *[entry.argument for entry in others]),
             cond_node,
-            tuple([entry.output for entry in entries]),
-            {id(stand_in): node for _, node, stand_in in self.stood_in.values()},
+            (*[outputs[k] for k in args], *[entry.output for entry in others]),
+            self.stand_ins.literals(),
         )
-        for entry, node in zip(entries, results, strict=True):
+        found = {k: results[position] for position, k in enumerate(args)}
+        for position, entry in enumerate(others, len(args)):
             if entry.holder is not None:
-                entry.holder._become(node)
-        found = dict(zip(args, results, strict=False))
+                entry.holder._become(results[position])
         finals = self._finals(values, after.leaves, found)
         return self.parts.together(finals, given.same_nested(after))
+
+    def _turn(self, state: State, is_masked: bool) -> Any:
+        """Call the body; what is masked outside takes its mask from the condition."""
+        if not is_masked:
+            return call(self.body, state, self.name)
+        with trace.unmasked():
+            return call(self.body, state, self.name)
 
     def _is_seen(self, shape: Callable[[], tuple[list[Any], Any]]) -> bool:
         """Tell whether names for one array see each other's changes.
@@ -313,9 +292,13 @@ class SymbolicLoop(Knowledge):
 
     def _define(self, returned: State) -> None:
         """Start state variables that had no value before with zeros."""
-        pairs = list(zip(self.parts.values, returned, strict=True))
-        if not any(is_late(old, new) for old, new in pairs):
+        values = self.parts.values
+        for k, new in enumerate(returned):
+            if is_late(values[k], new):
+                break
+        else:
             return
+        pairs = zip(values, returned, strict=True)
         state = [zeros_like(new) if is_late(old, new) else old for old, new in pairs]
         self.begin_anew(Parts(state, self.labels))
         raise _Retrace
@@ -358,7 +341,8 @@ class SymbolicLoop(Knowledge):
         self.replaced = {}
         again = False
         news = after.leaves
-        for k, (leaf, new) in enumerate(zip(self.parts.leaves, news, strict=True)):
+        for k, leaf in enumerate(self.parts.leaves):
+            new = news[k]
             if self.leaders.get(k, k) != k and k not in self.indexed:
                 again |= self._repeated_leaf(k, given, news)
             elif k in args:
@@ -380,14 +364,16 @@ class SymbolicLoop(Knowledge):
     def _array_leaf(self, k: int, before: Any, value: Any, arg: Node) -> Node | None:
         """Return a traced leaf's new node, or None if it must be traced again."""
         cls = type(before)
-        if isinstance(value, NUMBERS) and common_type(before, value, cls):
-            value = cls(value)
         if type(value) is not cls:
-            if k in self.numbers and self._promote(k, before, value):
+            if isinstance(value, NUMBERS) and common_type(before, value, cls):
+                value = cls(value)
+            elif k in self.numbers and self._promote(k, before, value):
                 return None
-            raise inconsistent(self.name, self.parts.names[k], before, value)
+            else:
+                raise inconsistent(self.name, self.parts.names[k], before, value)
         node: Node = value._node
-        check_sizes(self.name, partial(name_at, self.parts, k), before, value)
+        if node.size != before._node.size:
+            check_sizes(self.name, partial(name_at, self.parts, k), before, value)
         if node is not arg:
             if node.size > 1 < self.width != node.size:
                 name = self.parts.names[k]
@@ -397,7 +383,7 @@ class SymbolicLoop(Knowledge):
                 return None
             return node if self.pointers.suffice(k, arg, node) else None
         is_literal = before._node.op is LITERAL and k not in self.variable
-        if is_literal and flags.optimize_loops:
+        if is_literal and (not unusual or flags.optimize_loops):
             self.constant.add(k)
             return None
         return node

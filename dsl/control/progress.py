@@ -33,7 +33,8 @@ def check_progress(
     reason = "is the constant True and doesn't depend on the loop state"
     if condition.op is not LITERAL:
         leaves = parts.leaves
-        used = [k for k, arg in args.items() if arg in condition.deps]
+        deps = condition.deps
+        used = [k for k, arg in args.items() if arg in deps]
         if _changing(used, args, outputs, leaves):
             return
         reached = arguments_in([condition], inner)
@@ -60,10 +61,13 @@ def _changing(
     It doesn't if it computes one anew from what it leaves alone, as that began: so is
     the condition of `while f(x)`, if nothing changes `x`.
     """
-    before = {id(arg): leaves[k]._node for k, arg in args.items() if outputs[k] is arg}
+    before: dict[int, Node] | None = None
     for k in used:
         if outputs[k] is args[k]:
             continue
+        if before is None:
+            same = [j for j, arg in args.items() if outputs[j] is arg]
+            before = {id(args[j]): leaves[j]._node for j in same}
         if not _is_again(leaves[k]._node, outputs[k], before):
             return True
     return False
@@ -77,10 +81,11 @@ def _is_again(initial: Node, output: Node, before: dict[int, Node]) -> bool:
         if old is before.get(id(new), new) or (id(old), id(new)) in seen:
             continue
         seen.add((id(old), id(new)))
+        if old.op is not new.op or old.type is not new.type:
+            return False
         is_alike = old.attr is new.attr or (
             old.attr.__class__ in (int, float, str) and old.attr == new.attr
         )
-        is_alike &= (old.op, old.type) == (new.op, new.type)
         if not (is_alike and 0 < len(old.deps) == len(new.deps)):
             return False
         pairs += zip(old.deps, new.deps, strict=True)

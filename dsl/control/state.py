@@ -279,7 +279,11 @@ def _mend(name: str, before: Any, after: Any) -> str:
 
 def contents(parts: Parts) -> list[tuple[Any, Any]]:
     """Copy what is in mutable Python objects of the state."""
-    return [(v, copy.copy(v)) for v in parts.leaves if isinstance(v, _MUTABLE)]
+    return [
+        (v, copy.copy(v))
+        for v in parts.leaves
+        if not isinstance(v, FlatArray) and isinstance(v, _MUTABLE)
+    ]
 
 
 def check_contents(construct: str, parts: Parts, before: list[tuple[Any, Any]]) -> None:
@@ -314,6 +318,8 @@ def _beside_fields(value: Any) -> dict[str, Any]:
 
 def loose(parts: Parts) -> dict[int, dict[str, Any]]:
     """Return what structs of the state have besides their fields, if it is anything."""
+    if not parts.containers:
+        return {}
     found = enumerate(map(_beside_fields, parts.containers))
     return {k: others for k, others in found if others}
 
@@ -364,6 +370,8 @@ def by_lane(cond: Any) -> Any:
 
 def of_entries(cond: Any) -> Any:
     """Return the mask of a tensor's entries; what isn't a tensor's mask stays."""
+    if isinstance(cond, FlatArray):
+        return cond
     if not isinstance(cond, ArrayBase) or cond._spec.kind is not TENSOR:
         return cond
     return cond.array if cond._spec.is_jit and cond._spec.dtype.is_bool else cond

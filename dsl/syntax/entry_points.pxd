@@ -1,1 +1,2 @@
-# Compiled as it is: nothing in it has a C type.
+# Names the class whose methods functions call in C.
+from lumijit.syntax.site cimport SiteState

@@ -21,7 +21,15 @@ from lumijit.syntax.nesting import entered
 from lumijit.syntax.object_state import Inputs, ObjectState, attempts
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.ranges import ArrayRange, item, make_range
-from lumijit.syntax.site import Raising, Site, SiteState, inputs_of, labels_of
+from lumijit.syntax.site import (
+    Raising,
+    Site,
+    SiteState,
+    attributes_of,
+    inputs_of,
+    labels_of,
+)
+from lumijit.syntax.slots import Slot
 from lumijit.syntax.undefined import Undefined, fail, note_unset
 
 #: So often may the first turn of a loop be another one than those that follow.
@@ -59,23 +67,21 @@ class Runtime(Conditions):
         where = self.sites[site]
         count = len(where.outs)
         labels = where.ins if values else ()
-        who = f"a side of '{where.kind}' (line {where.place.line})"
 
-        def attempt(state: ObjectState) -> Any:
+        def attempt(slots: tuple[Slot, ...], watch: Any) -> Any:
+            state = ObjectState(slots, watch)
             state.hand(dict(zip(labels, values, strict=True)), {}, where)
             names = state.labels_of_slots((*labels, *where.outs))
-            changing = tuple(n for n in labels if n in state.handed.originals)
+            trees = () if state.handed is None else state.handed.originals
+            changing = [k for k, name in enumerate(labels) if name in trees]
 
             def side(function: Callable[..., Any]) -> Callable[..., Any]:
                 def run(*args: Any) -> tuple[Any, ...]:
                     state.write(args[len(values) :])
                     inputs = args[: len(values)]
-                    given = dict(zip(labels, inputs, strict=True))
-                    value = state.run(
-                        function, inputs, lambda: who, given, lambda _: given
-                    )
+                    value = state.run(function, inputs, "a side", labels)
                     results = value if count > 1 else (value,)
-                    return (*results, *(given[n] for n in changing), *state.read())
+                    return (*results, *[inputs[k] for k in changing], *state.read())
 
                 return run
 
@@ -87,11 +93,11 @@ class Runtime(Conditions):
                     side(yes),
                     side(no),
                     arg_labels=(*labels, *names),
-                    rv_labels=(*where.outs, *changing, *names),
+                    rv_labels=(*where.outs, *[labels[k] for k in changing], *names),
                 )
             changed = merged[count:]
-            for name, value in zip(changing, changed, strict=False):
-                state.handed.bring_back(name, value)
+            for k, value in zip(changing, changed, strict=False):
+                state.bring_back(labels[k], value)
             state.finish(changed[len(changing) :])
             targets.settle(merged[:count])
             return merged[:count] if count > 1 else merged[0]
@@ -227,19 +233,20 @@ class Runtime(Conditions):
         test: Any,
         sides: tuple[Callable[..., tuple[Any, ...]], ...],
         hints: dict[str, Any],
-        slots: ObjectState,
+        slots: tuple[Slot, ...],
+        watch: Any,
     ) -> tuple[Any, ...]:
-        state = SiteState(where, values, slots)
-        results, handed = state.results(), state.handed
-        names = (*results, *state.attribute_labels)
+        state = SiteState(where, values, slots, watch)
+        results = state.results()
+        names = (*[where.outs[k] for k in results], *state.attribute_labels)
         unset: dict[int, Undefined] = {}
 
         def branch(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
             def run(*entries: Any) -> tuple[Any, ...]:
                 found = state.call(function, entries, "a branch")
-                left = (*(found[n] for n in results), *state.read())
+                left = (*[found[k] for k in results], *state.read())
                 note_unset(unset, left)
-                return (*left, *handed.still.values())
+                return (*left, *state.still())
 
             return run
 
@@ -248,20 +255,22 @@ class Runtime(Conditions):
             merged = targets.if_stmt(
                 state.entries,
                 test,
-                *map(branch, sides),
-                arg_labels=labels_of(state.labels),
-                rv_labels=labels_of((*names, *handed.still_labels())),
+                branch(sides[0]),
+                branch(sides[1]),
+                labels_of(state.labels),
+                labels_of((*names, *state.still_labels())),
                 **hints,
             )
-        final = list(handed.take(merged, len(names)))
+        final = list(state.take_still(merged, len(names)))
         reason = "a vectorized branch leaves it without one"
         for k, value in unset.items():
             if type(final[k]) is Undefined:
                 final[k] = value
             elif names[k] not in where.lenient:
                 final[k] = Undefined(names[k], str(where), reason)
-        state.finish(final[len(results) :])
-        return state.final(dict(zip(results, final, strict=False)))
+        count = len(results)
+        state.finish(final[count:])
+        return state.final(results, final[:count])
 
     @hides_frames
     def while_loop(
@@ -296,11 +305,8 @@ class Runtime(Conditions):
             for k, (name, i) in enumerate(zip(where.outs, places, strict=True))
             if name not in where.lenient and type(inputs[i]) is Undefined
         ]
-        slots = [
-            slot
-            for slot in inputs_of(where, inputs).attributes()
-            if type(slot.read()) is Undefined
-        ]
+        attributes = attributes_of(where, inputs) if where.paths else ()
+        slots = [slot for slot in attributes if type(slot.read()) is Undefined]
         is_entered = True
         final: tuple[Any, ...] | None = None
         if late or slots:
@@ -391,39 +397,44 @@ class Runtime(Conditions):
         functions: tuple[Callable[..., Any], Callable[..., tuple[Any, ...]]],
         hints: dict[str, Any],
         outside: Collection[int] | None,
-        slots: ObjectState,
+        slots: tuple[Slot, ...],
+        watch: Any,
     ) -> tuple[Any, ...]:
         cond, body = functions
-        state = SiteState(where, values, slots, True, outside)
-        handed, count = state.handed, len(state.entries)
+        state = SiteState(where, values, slots, watch, True, outside)
+        count, kept = len(state.entries), state.kept
+        # Outputs that are state, and which; the others are what was passed.
+        known = {i: k for k, i in enumerate(kept)}
+        outs = [j for j, i in enumerate(where.places) if i in known]
+        goals = [known[where.places[j]] for j in outs]
         unset: dict[int, Undefined] = {}
 
         def run_cond(*entries: Any) -> Any:
             return state.test(cond, entries[:count])
 
         def run_body(*entries: Any) -> tuple[Any, ...]:
-            entries = handed.take(entries, count)
+            entries = state.take_still(entries, count)
             outputs = state.call(body, entries, "the body")
-            new = dict(zip(state.labels, entries, strict=True))
-            new.update((n, v) for n, v in outputs.items() if n in new)
-            new.update(zip(state.attribute_labels, state.read(), strict=True))
-            left = tuple(new.values())
+            left = list(entries)
+            for j, k in zip(outs, goals, strict=True):
+                left[k] = outputs[j]
+            left[len(kept) :] = state.read()
             note_unset(unset, left)
-            return (*left, *handed.still.values())
+            return (*left, *state.still())
 
         state.restore_on_error()
         with entered(where):
             final = targets.while_loop(
-                (*state.entries, *handed.still.values()),
+                (*state.entries, *state.still()),
                 run_cond,
                 run_body,
-                labels=labels_of((*state.labels, *handed.still_labels())),
+                labels_of((*state.labels, *state.still_labels())),
                 memory=where.memory,
                 **hints,
             )
-        found = dict(zip(state.labels, handed.take(final, count), strict=True))
+        found = list(state.take_still(final, count))
         for k, value in unset.items():
-            if type(found[state.labels[k]]) is Undefined:
-                found[state.labels[k]] = value
-        state.finish([found[n] for n in state.attribute_labels])
-        return state.final(found)
+            if type(found[k]) is Undefined:
+                found[k] = value
+        state.finish(found[len(kept) :])
+        return state.final(outs, [found[k] for k in goals])

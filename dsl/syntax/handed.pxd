@@ -5,7 +5,7 @@ cdef class Handed:
     cdef public object _lineage
     cdef public dict _met
     cdef public object _outside
-    cdef public dict _read
+    cdef public object _read
     cdef public dict _start
     cdef public dict originals
     cdef public dict still

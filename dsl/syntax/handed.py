@@ -9,7 +9,7 @@ one object in some elements only.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -52,7 +52,7 @@ class Handed:
     def __init__(
         self,
         originals: dict[Any, Any],
-        read: dict[Any, Any],
+        read: Mapping[Any, Any],
         is_loop: bool = False,
         outside: Collection[int] | None = None,
         tracked: tuple[Any, ...] = (),

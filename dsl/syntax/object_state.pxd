@@ -1,5 +1,16 @@
+from lumijit.syntax.handed cimport Handed
+
+
+cdef class Inputs:
+    cdef readonly tuple values
+    cdef readonly tuple labels
+    cdef readonly object own_names
+    cdef readonly object attributes
+    cdef readonly object is_loop
+
+
 cdef class ObjectState:
-    cdef public object _handed
+    cdef public Handed handed
     cdef public object _is_exchanged
     cdef public object _is_loop
     cdef public object _lineage
@@ -7,3 +18,32 @@ cdef class ObjectState:
     cdef public tuple before
     cdef public tuple slots
     cdef public object watch
+
+    cpdef belong_to(self, object where, object is_loop)
+
+    cpdef tuple values_apart(self)
+
+    cpdef tuple still(self)
+
+    cpdef list still_labels(self)
+
+    cpdef tuple take_still(self, tuple values, Py_ssize_t count)
+
+    cpdef bring_back(self, object name, object value)
+
+    cpdef run(
+        self, object function, object args, object part, object names, object left=*
+    )
+
+    cpdef standing_in(self, object args)
+
+    cpdef tuple read(self)
+
+    cpdef write(self, object values)
+
+    cpdef finish(self, object values)
+
+
+cdef class Running:
+    cdef readonly object watch
+    cdef readonly tuple slots

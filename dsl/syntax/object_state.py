@@ -8,12 +8,9 @@ changed, and where, is found by `targets.left_alone`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from lumijit.runtime.contexts import Attempt, Variable, apart, on_error
 from lumijit.runtime.contexts import attempt as current_attempt
@@ -21,81 +18,12 @@ from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
 from lumijit.syntax.lineage import Lineage
 from lumijit.syntax.places import syntax_error
-from lumijit.syntax.undefined import Undefined
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """An attribute that a construct assigns on an object."""
-
-    owner: Any
-    key: str
-    label: str
-
-    def read(self) -> Any:
-        """Return the value, or an `Undefined` object."""
-        return getattr(self.owner, self.key, Undefined(self.label))
-
-    def write(self, value: Any) -> None:
-        """Assign the value."""
-        if not isinstance(value, Undefined) or value.is_left:
-            setattr(self.owner, self.key, value)
-        else:
-            with suppress(AttributeError):
-                delattr(self.owner, self.key)
+from lumijit.syntax.slots import Attribute, Found, Slot, Whole
 
 
 def _before(label: str) -> str:
     """Name the object that a variable had before a construct."""
     return f"{label} (before)"
-
-
-@dataclass(frozen=True)
-class Found:
-    """An entry of an object, a list or a closure, that a called function changes."""
-
-    place: Any
-    key: Any
-    label: str
-
-    @property
-    def owner(self) -> Any:
-        """The object that has the entry."""
-        return self.place.owner
-
-    def read(self) -> Any:
-        """Return the value."""
-        return self.place.read(self.key)
-
-    def write(self, value: Any) -> None:
-        """Assign the value."""
-        self.place.put(self.key, value)
-
-
-class Whole:
-    """An object that a construct changes where no variable names it in the end.
-
-    With a `lineage`, a variable names it in some elements or turns of a loop.
-    """
-
-    key = None
-
-    def __init__(self, owner: Any, label: str, lineage: Lineage | None = None) -> None:
-        self.owner = owner
-        self.label = label
-        self.lineage = lineage
-        self._copy = owner
-
-    def read(self) -> Any:
-        """Return the copy that the running function has."""
-        return self._copy
-
-    def write(self, value: Any) -> None:
-        """Take another copy."""
-        self._copy = value
-
-
-Slot = Attribute | Found | Whole
 
 
 class Changed(BaseException):
@@ -110,68 +38,97 @@ class Changed(BaseException):
         self.slots = slots
 
 
-class Inputs(NamedTuple):
+class Inputs:
     """What a construct gets: values with names, and the variables that it assigns.
 
-    `attributes` lists the attributes that it assigns itself. A loop's functions stand
-    for several runs.
+    `attributes` are those that it assigns itself. A loop's functions stand for several
+    runs.
     """
 
-    values: tuple[Any, ...]
-    labels: tuple[str, ...]
-    own_names: frozenset[str] = frozenset()
-    attributes: Callable[[], Iterable[Slot]] = tuple
-    is_loop: bool = False
+    __slots__ = ("attributes", "is_loop", "labels", "own_names", "values")
+
+    def __init__(
+        self,
+        values: tuple[Any, ...],
+        labels: tuple[str, ...],
+        own_names: frozenset[str] = frozenset(),
+        attributes: Sequence[Attribute] = (),
+        is_loop: bool = False,
+    ) -> None:
+        self.values = values
+        self.labels = labels
+        self.own_names = own_names
+        self.attributes = attributes
+        self.is_loop = is_loop
 
 
 class ObjectState:
     """What a construct changes besides its variables, as part of its state.
 
-    `watch` is what its functions must leave alone.
+    `watch` is what its functions must leave alone. `handed` knows which containers they
+    are handed: None where there are none.
     """
 
-    def __init__(self, slots: Iterable[Slot], watch: Any = None) -> None:
-        self.slots = tuple(slots)
+    def __init__(self, slots: tuple[Slot, ...], watch: Any = None) -> None:
+        self.slots = slots
         self.watch = watch
         self.before = self.read()
-        self._handed: Handed | None = None
-
-    @property
-    def handed(self) -> Handed:
-        """What the functions are handed; slots only if nothing was said."""
-        if self._handed is None:
-            self.hand({}, {})
-        assert self._handed is not None
-        return self._handed
+        self.handed: Handed | None = None
+        self._lineage: Lineage | None = None
 
     def hand(
         self,
-        variables: dict[str, Any],
-        read: dict[str, Any],
-        where: Any = None,
+        variables: Mapping[str, Any],
+        read: Mapping[str, Any],
+        where: Any,
         is_loop: bool = False,
         outside: Collection[int] | None = None,
     ) -> None:
         """Hand variables to functions of a site, besides slots; see `Handed`."""
-        self._where = where
-        self._is_exchanged = self.watch is not None and self.watch.reach.is_shared
+        self.belong_to(where, is_loop)
         values: dict[Any, Any] = {**variables, **dict(enumerate(self.before))}
-        self._is_loop = is_loop
+        if not any(map(targets.is_tree, values.values())):
+            return
         tracked = {
             k: slot.lineage
             for k, slot in enumerate(self.slots)
             if type(slot) is Whole and slot.lineage is not None
         }
-        self._lineage = next(iter(tracked.values())) if tracked else None
+        if tracked:
+            self._lineage = next(iter(tracked.values()))
         given = values, read, is_loop, outside
-        self._handed = Handed(*given, tuple(tracked), self._lineage)
+        self.handed = Handed(*given, tuple(tracked), self._lineage)
+
+    def belong_to(self, where: Any, is_loop: bool) -> None:
+        """Belong to a run of a site, which hands no containers to its functions yet."""
+        self._where = where
+        self._is_exchanged = self.watch is not None and self.watch.reach.is_shared
+        self._is_loop = is_loop
 
     def values_apart(self) -> tuple[Any, ...]:
         """Return the values of slots; objects that are elsewhere, too, as copies."""
+        if self.handed is None or not self.handed.twins:
+            return self.before
         values = list(self.before)
         for k in self.handed.twins:
             values[k] = targets.apart(values[k])
         return tuple(values)
+
+    def still(self) -> tuple[Any, ...]:
+        """Return the masks that tell where names have the same objects, if asked."""
+        return () if self.handed is None else tuple(self.handed.still.values())
+
+    def still_labels(self) -> list[str]:
+        """Name these masks."""
+        return [] if self.handed is None else self.handed.still_labels()
+
+    def take_still(self, values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+        """Take these masks from the end of values, of which there are `count`."""
+        return values if self.handed is None else self.handed.take(values, count)
+
+    def bring_back(self, name: Any, value: Any) -> Any:
+        """Return a final value with the caller's containers."""
+        return value if self.handed is None else self.handed.bring_back(name, value)
 
     def _hand_on(self, lost: list[tuple[Any, Any]]) -> None:
         """Hand objects on that will have other contents."""
@@ -209,27 +166,35 @@ class ObjectState:
     def run(
         self,
         function: Callable[..., Any],
-        args: Iterable[Any],
-        who: Callable[[], str],
-        given: Mapping[str, Any] = MappingProxyType({}),
-        left: Callable[[Any], Mapping[str, Any]] = lambda _: {},
+        args: Sequence[Any],
+        part: str,
+        names: Sequence[str],
+        left: Sequence[str] | None = None,
     ) -> Any:
         """Call a function of the construct; it must leave other objects alone.
 
         Args:
             function: the function.
             args: its arguments.
-            who: returns what an error calls it.
-            given: the variables that it gets.
-            left: tells from its result what it leaves in these.
+            part: what an error calls it.
+            names: the variables that it gets.
+            left: those that it returns, if it returns any.
         """
-        handed = self.handed
-        changed = self.standing_in(args) if self.watch is not None else list
-        if handed.originals:
-            result = self._handing(handed, function, args, who, given, left)
+        changed = None if self.watch is None else self.standing_in(args)
+        if self.handed is None:
+            result = self._watched(function, args, part)
         else:
-            result = self._watched(function, args, who)
-        for watcher, found in changed():
+            result = self._handing(self.handed, function, args, part, names, left)
+        if changed is not None:
+            self._adopt_others(changed())
+        attempt = current_attempt.get()
+        if attempt is not None:
+            attempt.carry_out()
+        return result
+
+    def _adopt_others(self, changed: Iterable[Any]) -> None:
+        """Make places state which hold arrays that others stood for, as who watches."""
+        for watcher, found in changed:
             owned = self.owned()
             new = [
                 (place, *rest)
@@ -238,32 +203,30 @@ class ObjectState:
             ]
             if new:
                 self._adopt(watcher, new)
-        attempt = current_attempt.get()
-        if attempt is not None:
-            attempt.carry_out()
-        return result
 
     def _handing(
         self,
         handed: Handed,
         function: Callable[..., Any],
-        args: Iterable[Any],
-        who: Callable[[], str],
-        given: Mapping[str, Any],
-        left: Callable[[Any], Mapping[str, Any]],
+        args: Sequence[Any],
+        part: str,
+        names: Sequence[str],
+        left: Sequence[str] | None,
     ) -> Any:
         """Call a function that gets containers."""
         entries = self.read()
+        given = dict(zip(names, args, strict=True))
         known: dict[Any, Any] = {**given, **dict(enumerate(entries))}
 
         def call(values: tuple[Any, Any]) -> tuple[Any, Any]:
             if self._is_exchanged:
                 self.write(values[1])
-            result = self._watched(function, values[0], who)
+            result = self._watched(function, values[0], part)
             return result, self.read()
 
         def after(found: tuple[Any, Any]) -> dict[Any, Any]:
-            return {**left(found[0]), **dict(enumerate(found[1]))}
+            now = given if left is None else dict(zip(left, found[0], strict=True))
+            return {**now, **dict(enumerate(found[1]))}
 
         is_exchanged = self._is_exchanged
         values = tuple(args), entries
@@ -277,17 +240,19 @@ class ObjectState:
         return result
 
     def _watched(
-        self, function: Callable[..., Any], args: Iterable[Any], who: Callable[[], str]
+        self, function: Callable[..., Any], args: Sequence[Any], part: str
     ) -> Any:
         if self.watch is None:
             return function(*args)
 
         def describe() -> tuple[Any, ...]:
-            return "@syntax", who(), self.owned(), self._adopt
+            where = self._where
+            who = f"{part} of '{where.kind}' (line {where.place.line})"
+            return "@syntax", who, self.owned(), self._adopt
 
         return targets.left_alone(self.watch, function, args, describe)
 
-    def standing_in(self, args: Iterable[Any]) -> Callable[[], Any]:
+    def standing_in(self, args: Sequence[Any]) -> Callable[[], Any]:
         """Return what tells where else arrays are that a function will have changed.
 
         That is, arrays for which others stand in: in `args`, and in the slots.
@@ -301,20 +266,20 @@ class ObjectState:
 
     def read(self) -> tuple[Any, ...]:
         """Return the current values."""
-        return tuple([slot.read() for slot in self.slots])
+        return tuple([slot.read() for slot in self.slots]) if self.slots else ()
 
-    def write(self, values: tuple[Any, ...]) -> None:
+    def write(self, values: Sequence[Any]) -> None:
         """Assign all values."""
-        for slot, value in zip(self.slots, values, strict=True):
-            slot.write(value)
+        for k, slot in enumerate(self.slots):
+            slot.write(values[k])
 
-    def finish(self, values: Iterable[Any]) -> None:
+    def finish(self, values: Sequence[Any]) -> None:
         """Assign the final values; containers stay the objects that they were.
 
         What this construct assigns itself comes last: it is newer than an entry of it.
         """
-        for k, (slot, value) in enumerate(zip(self.slots, values, strict=True)):
-            slot.write(self.handed.bring_back(k, value))
+        for k, slot in enumerate(self.slots):
+            slot.write(self.bring_back(k, values[k]))
 
     def labels_of_slots(self, taken: Iterable[str]) -> tuple[str, ...]:
         """Name the slots; a closure's variable may be called like one of here."""
@@ -332,18 +297,22 @@ class ObjectState:
 
     def restore_on_error(self) -> None:
         """Leave no value of one branch behind when the primitive fails."""
-        on_error(lambda: self.write(self.before))
+        if self.slots:
+            on_error(lambda: self.write(self.before))
 
 
-class Running(NamedTuple):
+class Running:
     """A construct whose functions are running.
 
     `watch` is what it watches, if they can leave anything behind; `slots` are those of
     the constructs around it, too.
     """
 
-    watch: Any
-    slots: tuple[Slot, ...]
+    __slots__ = ("slots", "watch")
+
+    def __init__(self, watch: Any, slots: tuple[Slot, ...]) -> None:
+        self.watch = watch
+        self.slots = slots
 
 
 _OUTERMOST = Running(None, ())
@@ -361,7 +330,9 @@ def _without_repetition(
 
 
 def attempts(
-    inputs: Inputs, functions: tuple[Any, ...], run: Callable[[ObjectState], Any]
+    inputs: Inputs,
+    functions: tuple[Any, ...],
+    run: Callable[[tuple[Slot, ...], Any], Any],
 ) -> Any:
     """Run a construct; once more whenever its functions change what is no state.
 
@@ -371,10 +342,12 @@ def attempts(
     Args:
         inputs: what the construct gets, and what it assigns itself.
         functions: its functions.
-        run: gets the slots to use as state.
+        run: gets the slots to use as state, and what is watched.
     """
     outer = _running.get()
-    slots = _without_repetition(outer.slots, inputs.attributes())
+    slots = outer.slots
+    if inputs.attributes:
+        slots = _without_repetition(slots, inputs.attributes)
     restore = None
     while True:
         watch = targets.watch(
@@ -401,7 +374,7 @@ def attempts(
         attempt: Attempt | None = Attempt(current_attempt.get())
         try:
             return apart(
-                partial(run, ObjectState(slots, watch)),
+                partial(run, slots, watch),
                 (_running, running),
                 (current_attempt, attempt),
             )

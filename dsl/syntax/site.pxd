@@ -2,10 +2,19 @@ from lumijit.syntax.object_state cimport ObjectState
 
 
 cdef class SiteState(ObjectState):
-    cdef public list _kept
     cdef public tuple attribute_labels
     cdef public tuple entries
+    cdef public list kept
     cdef public tuple labels
-    cdef public dict original
     cdef public object site
     cdef public tuple values
+
+    cpdef list enter(self, object entries)
+
+    cpdef test(self, object function, object entries)
+
+    cpdef call(self, object function, object entries, object part)
+
+    cpdef tuple final(self, object outs, object results)
+
+    cpdef results(self)

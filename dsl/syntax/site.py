@@ -7,9 +7,9 @@ time (`SiteState`), including attributes that it assigns on objects that are no 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
-from lumijit.syntax.object_state import Attribute, Inputs, ObjectState
+from lumijit.syntax.object_state import Inputs, ObjectState
 from lumijit.syntax.places import SourcePlace
+from lumijit.syntax.slots import Attribute, Slot
 from lumijit.syntax.undefined import Undefined
 
 #: Values that hold no arrays: where they are only read, they are no state.
@@ -103,9 +104,25 @@ class Site:
         return [self.ins.index(n) if n in self.ins else -1 for n in self.outs]
 
     @cached_property
-    def always(self) -> frozenset[str]:
-        """The variables that are state whatever their value is."""
-        return frozenset(self.outs) - self.optional if self.is_loop else frozenset()
+    def candidates(self) -> list[tuple[int, bool]]:
+        """Where variables are that may be state; whether they are whatever they hold.
+
+        Others are if their value isn't a constant.
+        """
+        always = frozenset(self.outs) - self.optional if self.is_loop else frozenset()
+        names = enumerate(self.ins)
+        return [(i, n in always) for i, n in names if n not in self.excluded]
+
+    @cached_property
+    def passed(self) -> list[int]:
+        """Where the variables are that the functions get and return."""
+        return [i for i in self.places if i >= 0]
+
+    @cached_property
+    def only_read(self) -> list[int]:
+        """Where those are that they only get."""
+        never = self.excluded.union(self.outs)
+        return [i for i, name in enumerate(self.ins) if name not in never]
 
     def __str__(self) -> str:
         """Name the construct and its line."""
@@ -127,52 +144,71 @@ def _label_of(name: str) -> str:
     return f"<{stem}>"
 
 
+class _Constant(dict[Any, bool]):
+    """Whether values of classes are constants; not of classes in functions."""
+
+    def __missing__(self, cls: Any) -> bool:
+        found = issubclass(cls, _CONSTANTS)
+        if "<locals>" not in cls.__qualname__:
+            if len(self) >= _KNOWN:
+                self.clear()
+            self[cls] = found
+        return found
+
+
+_KNOWN = 1024
+_is_constant: Callable[[Any], bool] = _Constant().__getitem__
+
+
 class SiteState(ObjectState):
-    """The inputs of one run of a construct."""
+    """The inputs of one run of a construct.
+
+    `entries` is what is passed to the primitive, under the names `labels`: variables,
+    then `attribute_labels`.
+    """
 
     def __init__(
         self,
         site: Site,
         values: tuple[Any, ...],
-        slots: ObjectState,
+        slots: tuple[Slot, ...],
+        watch: Any,
         is_loop: bool = False,
         outside: Collection[int] | None = None,
     ) -> None:
         """Divide `values`, which belong to `site.ins`; `slots` change besides."""
+        super().__init__(slots, watch)
         self.site = site
         self.values = values
-        self.original = dict(zip(site.ins, values, strict=True))
-        self._kept = [
+        #: The positions of variables among the inputs.
+        self.kept = [
             i
-            for i, (name, value) in enumerate(self.original.items())
-            if name not in site.excluded
-            and (name in site.always or not isinstance(value, _CONSTANTS))
+            for i, is_state in site.candidates
+            if is_state or not _is_constant(values[i].__class__)
         ]
-        super().__init__(slots.slots, slots.watch)
-        self.attribute_labels = self.labels_of_slots(self.original)
-        original = self.original
-        outs = {n: original[n] for n in site.outs if n in original}
-        read = {
-            n: v
-            for n, v in original.items()
-            if n not in outs and n not in site.excluded
-        }
-        self.hand(outs, read, site, is_loop, outside)
-        #: What is passed to the primitive, and under which names.
-        before = self.values_apart() if self.handed.twins else self.before
-        self.entries = (*(values[i] for i in self._kept), *before)
-        self.labels = (*(site.ins[i] for i in self._kept), *self.attribute_labels)
+        ins = site.ins
+        trees = [i for i in site.passed if targets.is_tree(values[i])]
+        if trees or slots:
+            passed = {ins[i]: values[i] for i in site.passed}
+            read = {ins[i]: values[i] for i in site.only_read}
+            self.hand(passed, read, site, is_loop, outside)
+        else:
+            self.belong_to(site, is_loop)
+        self.attribute_labels = self.labels_of_slots(ins) if slots else ()
+        self.labels = (*[ins[i] for i in self.kept], *self.attribute_labels)
+        self.entries = (*[values[i] for i in self.kept], *self.values_apart())
 
     def enter(self, entries: tuple[Any, ...]) -> list[Any]:
         """Return all inputs, with `entries` in the place of the state."""
         inputs = list(self.values)
-        count = len(self._kept)
-        for i, value in zip(self._kept, entries[:count], strict=True):
-            inputs[i] = value
-        self.write(entries[count:])
+        kept = self.kept
+        for k, i in enumerate(kept):
+            inputs[i] = entries[k]
+        if self.slots:
+            self.write(entries[len(kept) :])
         return inputs
 
-    def standing_in(self, args: Iterable[Any]) -> Callable[[], Any]:
+    def standing_in(self, args: Sequence[Any]) -> Callable[[], Any]:
         """Return what tells where else arrays are that a function will have changed."""
         given = (*args, *self.read())
         told: Callable[[], Any]
@@ -181,50 +217,34 @@ class SiteState(ObjectState):
 
     def test(self, function: Any, entries: tuple[Any, ...]) -> Any:
         """Evaluate the condition with `entries` as state."""
-        inputs = self.enter(entries)
-        given = dict(zip(self.site.ins, inputs, strict=True))
-        who = partial(self._who, "the condition")
-        return self.run(function, inputs, who, given, lambda _: given)
+        return self.run(function, self.enter(entries), "the condition", self.site.ins)
 
-    def call(
-        self, function: Any, entries: tuple[Any, ...], part: str
-    ) -> dict[str, Any]:
+    def call(self, function: Any, entries: tuple[Any, ...], part: str) -> Any:
         """Call a function of the construct on its inputs with `entries` as state.
 
-        `part` is what an error calls it. Return its outputs by name.
+        `part` is what an error calls it. Return its outputs.
         """
         site = self.site
-        inputs = self.enter(entries)
-        given = dict(zip(site.ins, inputs, strict=True))
+        return self.run(function, self.enter(entries), part, site.ins, site.outs)
 
-        def outputs(values: Any) -> dict[str, Any]:
-            return dict(zip(site.outs, values, strict=True))
+    def final(self, outs: Sequence[int], results: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what the construct leaves: of outputs at some positions, results."""
+        targets.settle(results)
+        names, values = self.site.outs, self.values
+        left = [values[i] if i >= 0 else None for i in self.site.places]
+        for k, j in enumerate(outs):
+            left[j] = self.bring_back(names[j], results[k])
+        return tuple(left)
 
-        who = partial(self._who, part)
-        return outputs(self.run(function, inputs, who, given, outputs))
-
-    def _who(self, part: str) -> str:
-        return f"{part} of '{self.site.kind}' (line {self.site.place.line})"
-
-    def final(self, found: dict[str, Any]) -> tuple[Any, ...]:
-        """Return what the construct leaves, where `found` are its results by name."""
-        targets.settle([found[n] for n in self.site.outs if n in found])
-        return tuple(
-            [
-                self.handed.bring_back(n, found[n])
-                if n in found
-                else self.original.get(n)
-                for n in self.site.outs
-            ]
-        )
-
-    def results(self) -> list[str]:
+    def results(self) -> Sequence[int]:
         """List the outputs, without immutable values that were only passed on."""
-        optional, original = self.site.optional, self.original
+        site, values = self.site, self.values
+        if not site.optional:
+            return range(len(site.outs))
         return [
-            n
-            for n in self.site.outs
-            if n not in optional or targets.is_tree(original[n])
+            j
+            for j, name in enumerate(site.outs)
+            if name not in site.optional or targets.is_tree(values[site.places[j]])
         ]
 
 
@@ -238,19 +258,22 @@ def _runs_code(cls: type[Any], name: str) -> bool:
 
 def inputs_of(site: Site, values: tuple[Any, ...]) -> Inputs:
     """Return what a run of a construct gets and assigns."""
-
-    def attributes() -> Iterator[Attribute]:
-        """List the attributes that are assigned on opaque objects."""
-        for root, *path in site.paths:
-            owner = values[site.ins.index(root)]
-            if targets.is_tree(owner) or targets.is_array(owner):
-                continue
-            if type(owner) is Undefined:
-                continue  # An object to come: what becomes of it is found.
-            with contextlib.suppress(AttributeError):
-                for attribute in path[:-1]:
-                    owner = getattr(owner, attribute)
-                if not _runs_code(type(owner), path[-1]):
-                    yield Attribute(owner, path[-1], ".".join([root, *path]))
-
+    attributes = attributes_of(site, values) if site.paths else ()
     return Inputs(values, site.ins, site.own_names, attributes, site.is_loop)
+
+
+def attributes_of(site: Site, values: tuple[Any, ...]) -> list[Attribute]:
+    """List the attributes that a construct assigns on opaque objects."""
+    found = []
+    for root, *path in site.paths:
+        owner = values[site.ins.index(root)]
+        if targets.is_tree(owner) or targets.is_array(owner):
+            continue
+        if type(owner) is Undefined:
+            continue  # An object to come: what becomes of it is found.
+        with contextlib.suppress(AttributeError):
+            for attribute in path[:-1]:
+                owner = getattr(owner, attribute)
+            if not _runs_code(type(owner), path[-1]):
+                found.append(Attribute(owner, path[-1], ".".join([root, *path])))
+    return found

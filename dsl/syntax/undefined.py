@@ -7,6 +7,7 @@ merge of two branches may meet one is decided in `runtime`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from lumijit.runtime import errors
@@ -76,7 +77,7 @@ def fail(value: Undefined) -> NoReturn:
     raise UndefinedVariableError("@syntax", problem, fix)
 
 
-def note_unset(unset: dict[int, Undefined], left: tuple[Any, ...]) -> None:
+def note_unset(unset: dict[int, Undefined], left: Sequence[Any]) -> None:
     """Note what has no value, if possible with what left it so."""
     for k, value in enumerate(left):
         if type(value) is Undefined and (k not in unset or value.is_left):

@@ -177,6 +177,42 @@ def test_variables_and_local_buffers_are_not_each_others_reason_to_grow() -> Non
         np.testing.assert_array_equal(k, 2 * np.minimum(x, 1))
 
 
+@lj.syntax
+def summed_up(values: Any, turns: int, is_early: bool = False) -> tuple[Any, Any]:
+    first = lj.alloc_local(Float, 2, value=Float(1))
+    other = lj.alloc_local(Float, 2, value=Float(1))
+    k = UInt(0)
+    while k < turns:
+        note()
+        buffer = other if is_early else first
+        buffer[k] = buffer[0] + values
+        first[1] = first[1] + 1
+        k += 1
+    return first[0], other[0]
+
+
+def test_local_buffers_that_grow_are_foreseen() -> None:
+    for size in (5, 5, 9, 9):
+        values = lj.arange(Float, size)
+        (found, other), turns = count(summed_up, values, 1)
+        np.testing.assert_array_equal(found, 1 + np.arange(size))
+        np.testing.assert_array_equal(other, [1])
+    assert turns == 1
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_local_buffers_that_grew_and_no_longer_do(is_early: bool) -> None:
+    wide, narrow = lj.arange(Float, 6), lj.opaque(Float, 2)
+    for values in (wide, narrow, wide, wide, narrow):
+        for early in (False, is_early):
+            pair, _ = count(summed_up, values, 1, early)
+            changed, other = pair[::-1] if early else pair
+            np.testing.assert_array_equal(changed, 1 + np.asarray(values))
+            np.testing.assert_array_equal(other, 1)
+            assert len(changed) == len(values)
+            assert early or len(other) == 1
+
+
 def test_errors_are_those_of_a_first_run() -> None:
     @lj.syntax
     def run(x: Any, y: Any) -> Any:

@@ -15,6 +15,7 @@ import lumijit as lj
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.ir.ops.logic import COPY
+from lumijit.control.captured_state import watch
 from lumijit.llvm import Array2f, Float, UInt, UInt32
 from lumijit.runtime.errors import StateError
 
@@ -530,3 +531,14 @@ def test_helpers_that_change_their_own_are_left_alone() -> None:
         return _through(found)
 
     assert list(lj.switch(UInt(0, 1), [total, lambda x: x], Float(1, 2))) == [2, 2]
+
+
+def test_local_buffers_and_classes_of_arrays_are_not_watched() -> None:
+    buffer = lj.alloc_local(Float, 2)
+
+    def fill(x: Any) -> Any:
+        buffer[UInt(0)] = Float(x)
+        return x
+
+    assert watch((fill,), (Float(1), buffer), ("x", "buffer")) is None
+    assert watch((fill,), (Hit(Float(1), 2),), ("hit",)) is not None
