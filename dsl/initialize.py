@@ -201,7 +201,9 @@ def contents(value: Any) -> Any:
     """Return what a foreign object offers as a NumPy array, without its derivatives."""
     if hasattr(value, "detach"):
         value = value.detach()
-    return np.asarray(value) if _is_numpys(value) else np.from_dlpack(value)
+    if hasattr(value, "__dlpack__") and not _is_numpys(value):
+        return np.from_dlpack(value)
+    return np.asarray(value)
 
 
 def host_array(value: Any, construct: str) -> Any:
