@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 
 from lumijit.compiler.ir.local_types import LocalType
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Node, begin_walk
 from lumijit.compiler.ir.ops.structural import LEAVES, PROJECT, REGIONS, WRITTEN
 from lumijit.compiler.ir.region_types import weight
 from lumijit.compiler.plan.schedule import Group
@@ -40,26 +39,29 @@ def _is_stored(node: Node) -> bool:
 
 
 def in_order(roots: Iterable[Node]) -> list[Node]:
-    """Return what roots need, operands first and results right behind their region."""
+    """Return what roots need, operands first and results right behind their region.
+
+    Nodes have their places as numbers, until somebody else walks.
+    """
+    walk = begin_walk()
     results: dict[int, list[Node]] = {}
     order: list[Node] = []
-    done: set[int] = set()
     for root in roots:
         stack = [root]
         while stack:
             node = stack[-1]
-            if id(node) not in done:
+            if node.walk != walk:
                 count = len(stack)
                 for dep in node.deps:
-                    if id(dep) not in done:
+                    if dep.walk != walk:
                         if dep.deps:
                             stack.append(dep)
                         else:
-                            done.add(id(dep))
+                            dep.walk = walk
                             order.append(dep)
                 if len(stack) > count:
                     continue
-                done.add(id(node))
+                node.walk = walk
                 if node.op is PROJECT:
                     results.setdefault(id(node.deps[0]), []).append(node)
                 else:
@@ -67,17 +69,25 @@ def in_order(roots: Iterable[Node]) -> list[Node]:
             stack.pop()
     if results:
         order = [n for k in order for n in (k, *results.get(id(k), ()))]
+    for place, node in enumerate(order):
+        node.number = place
     return order
 
 
-def _cuts(order: list[Node], last_use: dict[int, int], wanted: set[int]) -> list[int]:
-    """Return the positions at which to cut an ordered trace, the end included."""
-    price = _prices(order, last_use)
-    weights = [
-        (weight(n) if n.op in REGIONS else 1) + STORE_COST * (id(n) in wanted)
-        for n in order
-    ]
-    reached = [0, *accumulate(weights)]
+def _last_uses(order: list[Node], outputs: list[Node]) -> list[int]:
+    """Return for each place in an order where its node is used last, or its own."""
+    found = list(range(len(order)))
+    for place, node in enumerate(order):
+        for dep in node.deps:
+            found[dep.number] = place
+    for node in outputs:
+        found[node.number] = len(order)
+    return found
+
+
+def _cuts(order: list[Node], last: list[int]) -> list[int]:
+    """Return the places at which to cut an ordered trace, the end included."""
+    price, reached = _prices(order, last)
     found: list[int] = []
     start = 0
     while reached[-1] - reached[start] > MAX_OPERATIONS:
@@ -110,24 +120,31 @@ def _cheapest(price: list[int], reached: list[int], start: int) -> int:
     return best
 
 
-def _prices(order: list[Node], last_use: dict[int, int]) -> list[int]:
-    """Return for each position how many earlier nodes are needed from there on."""
-    change = [0] * (len(order) + 2)
-    for k, node in enumerate(order):
-        is_region = node.op in REGIONS
-        if not is_region and not _is_stored(node):
-            continue
-        end = last_use.get(id(node), k)
-        is_kept = is_region or isinstance(node.type, LocalType)
-        price = _FORBIDDEN if is_kept else 1
-        change[k + 1] += price
-        change[end + 1] -= price
-    prices = []
+def _prices(order: list[Node], last: list[int]) -> tuple[list[int], list[int]]:
+    """Return what is needed of earlier nodes at each place, and operations before it.
+
+    Of the latter, what is stored in the end counts more.
+    """
+    end = len(order)
+    prices, reached = [0] * (end + 2), [0] * (end + 1)
     total = 0
-    for step in change[:-1]:
-        total += step
-        prices.append(total)
-    return prices
+    for place, node in enumerate(order):
+        is_entrywise = node.op.lower is not None
+        is_region = not is_entrywise and node.op in REGIONS
+        total += weight(node) if is_region else 1
+        if last[place] == end:
+            total += STORE_COST
+        reached[place + 1] = total
+        if is_entrywise or is_region or _is_stored(node):
+            is_kept = is_region or isinstance(node.type, LocalType)
+            price = _FORBIDDEN if is_kept else 1
+            prices[place + 1] += price
+            prices[last[place] + 1] -= price
+    total = 0
+    for place in range(end + 1):
+        total += prices[place]
+        prices[place] = total
+    return prices, reached
 
 
 def pieces(group: Group) -> Iterator[Group]:
@@ -137,21 +154,21 @@ def pieces(group: Group) -> Iterator[Group]:
     nodes that are done with alive.
     """
     order = in_order((*group.outputs, *group.effects))
-    wanted = {id(n) for n in group.outputs}
+    whole = len(order)
+    last = _last_uses(order, group.outputs)
     effects = {id(n) for n in group.effects}
-    last_use = {id(d): k for k, n in enumerate(order) for d in n.deps}
-    last_use.update(dict.fromkeys(wanted, len(order)))
-    ends = _cuts(order, last_use, wanted)
+    ends = _cuts(order, last)
     order.reverse()
     start = 0
     for end in ends[:-1]:
         body = [order.pop() for _ in range(end - start)]
+        needed = []
+        for place, node in enumerate(body, start):
+            use = last[place]
+            if use == whole or (use >= end and _is_stored(node)):
+                needed.append(node)
         start = end
-        needed = [
-            n
-            for n in body
-            if last_use.get(id(n), 0) >= end and (_is_stored(n) or id(n) in wanted)
-        ]
+        del node
         for size in sorted({n.size for n in needed} - {group.size}):
             smaller = Group(group.phase, size)
             smaller.outputs = [n for n in needed if n.size == size]
