@@ -38,9 +38,13 @@ def rebind(function: Any, scope: NameScope, is_range: bool) -> None:
 
 
 def _rebinding(function: Any) -> Iterator[tuple[Any, set[str]]]:
-    """Yield the functions right inside that rebind names of others, with these."""
+    """Yield the functions right inside that rebind names of others, with these.
+
+    (A decorator may look at the function's own source.)
+    """
     for part in own_parts(*function.body):
-        if isinstance(part, (gast.FunctionDef, gast.AsyncFunctionDef)):
+        is_function = isinstance(part, (gast.FunctionDef, gast.AsyncFunctionDef))
+        if is_function and not part.decorator_list:
             names = effects_of(*part.body).nonlocal_names
             if names:
                 yield part, names

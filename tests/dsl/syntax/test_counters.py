@@ -29,6 +29,7 @@ REBOUND = [
     ({"i"}, "i = 0\ndef g():\n    nonlocal i\n    i += 1\ni += 1"),
     ({"i"}, "i = 0\nif n:\n  def g():\n    nonlocal i\n    i *= 2\n    k = n"),
     (set(), "i = 0\ndef g():\n    nonlocal i\n    for i in n: pass\ni += 1"),
+    (set(), "i = 0\n@n\ndef g():\n    nonlocal i\n    i += 1\ni += 1"),
     (set(), "i = 0\ndef g():\n  def h():\n    nonlocal i\n    i += 1\ni += 1"),
     (set(), "i = 0\nclass A:\n    nonlocal i\n    i = n\ni += 1"),
     (set(), "global i\ni = 0\ni += 1"),
