@@ -216,7 +216,8 @@ def test_a_decorator_below() -> None:
 
 def test_source_that_cannot_be_found() -> None:
     namespace: dict[str, Any] = {}
-    exec("def f(x):\n    return x\n", namespace)
+    # (From Python 3.13 on, "<string>" is what `python -c` runs.)
+    exec(compile("def f(x):\n    return x\n", "<nowhere>", "exec"), namespace)
     with pytest.raises(SyntaxTransformError, match=r"can't be found.*linecache"):
         syntax(namespace["f"])
 
