@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from operator import is_
+from typing import TYPE_CHECKING, Any
 
 from lumijit import pytree, type_traits
 from lumijit.arrays import FlatArray
 from lumijit.runtime.contexts import Variable
 from lumijit.standing import stands
 
-Shape = tuple[int, ...]
+if TYPE_CHECKING:
+    from lumijit.tensors.views import Shape
+
 #: That of the construct that runs, innermost; empty if there is none.
 LANES: Variable[Shape] = Variable("the shape of the lanes", ())
 
@@ -45,12 +48,21 @@ def along(condition: Any, construct: Callable[[], Any]) -> Any:
         results = construct()
     if not is_outermost or len(condition.shape) == 1:
         return results
-    parts = pytree.Parts((results,))
-    leaves = [_shaped(leaf, condition.shape) for leaf in parts.leaves]
-    return parts.together(leaves)[0]
+    if type(results) is tuple:
+        return tuple([_shaped(value, condition.shape) for value in results])
+    return _shaped(results, condition.shape)
 
 
 def _shaped(value: Any, shape: Shape) -> Any:
+    """Return a result with such tensors; itself if there are none in it."""
+    parts = pytree.Parts((value,))
+    leaves = [_tensor_of(leaf, shape) for leaf in parts.leaves]
+    if all(map(is_, leaves, parts.leaves)):
+        return value
+    return parts.together(leaves)[0]
+
+
+def _tensor_of(value: Any, shape: Shape) -> Any:
     """Return a tensor of an array that stands for a number of each element."""
     if not isinstance(value, FlatArray) or not stands(value):
         return value

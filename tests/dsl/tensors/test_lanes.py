@@ -130,6 +130,23 @@ def test_state_of_one_entry(kind, shape, is_symbolic):
 
 
 @MODES
+def test_what_isnt_changed_is_the_same_object(is_symbolic):
+    x, y, kept = TensorXf64(entries((3, 4))), TensorXf64(2.0), [Float64(1)]
+    mask = x > 3
+
+    def changed(x, y, kept, i):
+        return x + 1, y, kept, i + 1
+
+    def left(*state):
+        return state
+
+    _, same, held, number = dr.if_stmt((x, y, kept, 0), mask, changed, left)
+    assert same.array is y.array
+    assert held[0] is kept[0]
+    np.testing.assert_array_equal(number.numpy(), entries((3, 4)) > 3)
+
+
+@MODES
 def test_outside_shapes_broadcast_as_ever(is_symbolic):
     x = TensorXf64(entries((3, 4)))
     with pytest.raises(SizeError, match="broadcast"):
