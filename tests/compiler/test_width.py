@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -115,6 +116,19 @@ def test_two_registers_of_the_widest_numbers(
     assert width([result], MASKS) == wide
 
 
+def test_four_registers_of_bytes_in_runs() -> None:
+    """Without mask registers, and unless many are live at once."""
+    number, every = trace.counter(SIZE), trace.make_true(SIZE)
+    memory = array(np.zeros(5000), UINT8)
+    reads = [
+        gather(memory, emit2(ar.ADD, number, lit(UINT32, k)), every) for k in range(5)
+    ]
+    for count, lanes in ((1, 128), (2, 128), (5, 64)):
+        found = reduce(partial(emit2, ar.ADD), reversed(reads[:count]))
+        assert width([found], VECTORS) == lanes
+        assert width([found], MASKS) == 128
+
+
 def test_masks_that_are_only_moved_are_bytes() -> None:
     """Also without mask registers, where those that are looked at are words."""
     number, length = trace.counter(SIZE), lit(UINT32, 5)
@@ -126,7 +140,7 @@ def test_masks_that_are_only_moved_are_bytes() -> None:
     place = emit2(ar.ADD, emit2(ar.MUL, start, length), column)
     mask = array(np.arange(5000) % 3 == 0, BOOL)
     found = gather(mask, place, every)
-    assert width([found], VECTORS) == 64
+    assert width([found], VECTORS) == 128
     some = array(np.arange(SIZE) % 2 == 0, BOOL)
     assert width([emit2(lo.XOR, found, some)], VECTORS) == 16
     assert width([gather(mask, place, some)], VECTORS) == 16

@@ -19,7 +19,13 @@ from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
 from lumijit.compiler.ir.roles import is_true
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.compiler.lower.packet.columns import transpose
-from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
+from lumijit.compiler.lower.packet.lanes import (
+    MANY_LANES,
+    each_lane,
+    every_lane,
+    lane_address,
+    lane_of,
+)
 from lumijit.compiler.lower.packet.lines import Tests
 from lumijit.compiler.lower.packet.masked import gather_call, load_call
 from lumijit.compiler.lower.packet.rows import WORDS, Place, Rows
@@ -261,8 +267,11 @@ class Gathers:
     def _read_masks(self, node: Node, base: str, index: str) -> str:
         """Read bytes into lanes of 32 bits, where masks live."""
         low, b = self.low, self.b
-        words = self._read_lanes("i8", base, index, "i32")
-        found = b.compare("ne", UINT32, words, 0)
+        if b.width > MANY_LANES:
+            found = b.from_memory(BOOL, self._read_lanes("i8", base, index))
+        else:
+            words = self._read_lanes("i8", base, index, "i32")
+            found = b.compare("ne", UINT32, words, 0)
         mask = node.deps[2]
         if is_true(mask):
             return found
@@ -336,12 +345,30 @@ class Gathers:
         Entries may go `into` lanes of a wider type.
         """
         b = self.b
+        if b.width > MANY_LANES:
+            return self._read_by_loop(element, base, index)
 
         def read(lane: int) -> str:
             entry = b.load(element, lane_address(b, element, base, index, lane))
             return b.emit(f"zext {element} {entry} to {into}") if into else entry
 
         return each_lane(b, into or element, read)
+
+    def _read_by_loop(self, element: str, base: str, index: str) -> str:
+        """Read lane by lane by way of the stack, with little code."""
+        low, b = self.low, self.b
+        positions, ty = b.type(UINT32), f"<{b.width} x {element}>"
+        low.cross_mask()
+        places, found = low.on_stack("places", positions), low.on_stack("found", ty)
+        b.line(f"store {positions} {index}, ptr {places}, align 32")
+
+        def read(lane: str) -> None:
+            at = b.load_at("i32", places, lane)
+            entry = b.load(element, entry_address(b, element, base, at))
+            b.line(f"store {element} {entry}, ptr {b.at(element, found, lane)}")
+
+        every_lane(b, read)
+        return b.load(ty, found, 32)
 
     def _read_together(self, nodes: list[Node]) -> None:
         """Read neighbouring entries under one mask with one load per lane."""

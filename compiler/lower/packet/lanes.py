@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from lumijit.compiler.emit.builder import Builder
+from lumijit.compiler.emit.repetition import fold
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.runtime.dtypes import UINT32
+
+# More aren't written out one after the other.
+MANY_LANES = 32
+# How many a turn of a loop over all lanes serves.
+LANES_A_TURN = 4
 
 
 def constants(numbers: Iterable[int]) -> str:
@@ -34,6 +40,17 @@ def each_lane(b: Builder, element: str, value: Callable[[int], str]) -> str:
     for k in range(b.width):
         result = b.emit(f"insertelement {ty} {result}, {element} {value(k)}, i32 {k}")
     return result
+
+
+def every_lane(b: Builder, code: Callable[[str], None]) -> None:
+    """Write a loop over all lanes; `code` gets the number of one, an `i64`."""
+
+    def turn(first: str, _: list[str]) -> list[str]:
+        for k in range(LANES_A_TURN):
+            code(b.emit(f"add i64 {first}, {k}") if k else first)
+        return []
+
+    fold(b, b.width, LANES_A_TURN, "", [], turn)
 
 
 def mask_bits(b: Builder, mask: str) -> str:

@@ -1,8 +1,9 @@
 """Accesses row by row: what packets in which rows end do.
 
 Their lanes are on one run after another (`runs`), each of which is a masked load or
-store. Where the run ends that a lane is on is computed from the length of the rows,
-the number by which a counter was divided.
+store, or a copy from or to the stack without mask registers (`pieces`). Where the run
+ends that a lane is on is computed from the length of the rows, the number by which a
+counter was divided.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import LONG_QUOTIENT, QUOTIENT
 from lumijit.compiler.ir.ops.logic import SHR
 from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.lower.packet import pieces
 from lumijit.compiler.lower.packet.ends import Lane, Span
+from lumijit.compiler.lower.packet.lanes import MANY_LANES
 from lumijit.compiler.lower.packet.lines import Line
 from lumijit.compiler.lower.packet.masked import load_call, store_call
 from lumijit.compiler.lower.packet.runs import Runs, turned
@@ -55,7 +58,7 @@ class Rows:
         done: str,
         access: Callable[[Span, str], list[str]],
         types: Sequence[str] = (),
-    ) -> list[str]:
+    ) -> list[str] | None:
         """Access row after row, if all go to rows and lanes are active.
 
         What follows accesses all lanes otherwise, also after some rows: lanes of the
@@ -66,18 +69,18 @@ class Rows:
             masks: those of the accesses.
             done: the block in which it goes on if all has been done.
             access: makes those of a row, given its lanes, also as a mask; returns what
-                it reads.
-            types: how what it reads is spelled.
+                it reads into registers.
+            types: how that is spelled.
 
         Returns:
-            What has been read of all lanes, at the beginning of `done`. Nothing is
-            written, nor returned, if there are no rows.
+            What has been read of all lanes, at the beginning of `done`; None, and
+            nothing is written, if there are no rows.
         """
         low, b = self.low, self.low.b
         lines = [self.runs.found[index] for index in indices]
         rows = self._rows(lines)
-        if not rows or not b.target.has_masks:
-            return []
+        if not rows or not (b.target.has_masks or b.width >= MANY_LANES):
+            return None
         head, body, apart = (b.label(s) for s in ("row", "on", "apart"))
         lane, *read = (f"%{b.label(s)}" for s in ("lane", *("read" for _ in types)))
         low.cross_mask()
@@ -92,7 +95,7 @@ class Rows:
             span = self._from(rows, lane)
             b.branch_if(self._ends.hold(lines, masks, span), body, apart)
             b.block(body)
-            mask = self._within(span)
+            mask = self._within(span) if b.target.has_masks else ""
             values = access(span, mask)
         chosen = f"<{b.width} x i1> {mask}"
         for ty, name, value in zip(types, read, values, strict=True):
@@ -128,21 +131,26 @@ class Rows:
         done, both = b.label("rows"), b.label("read")
 
         def load(span: Span, mask: str) -> list[str]:
-            return [self._load(place, span, mask) for place in places]
+            if mask:
+                return [self._load(place, span, mask) for place in places]
+            for k, place in enumerate(places):
+                self._fetch(place, span, self._kept(k, place.type.memory_llvm))
+            return []
 
-        raw = self.each(
-            [place.index for place in places],
-            masks,
-            done,
-            load,
-            [b.memory_type(place.type) for place in places],
-        )
+        spelled = [b.memory_type(place.type) for place in places]
+        in_registers = spelled if b.target.has_masks else ()
+        raw = self.each([p.index for p in places], masks, done, load, in_registers)
         others = apart()
-        if not raw:
+        if raw is None:
             return others
         before = b.current
         b.branch(both)
         b.block(done)
+        if not raw:
+            raw = [
+                self._fetched(place, self._kept(k, place.type.memory_llvm))
+                for k, place in enumerate(places)
+            ]
         if value is not None:
             raw = [value(p.type, r) for p, r in zip(places, raw, strict=True)]
         b.branch(both)
@@ -163,14 +171,53 @@ class Rows:
         packet = load_call(b, element, ty, address, self._turned(mask, step))
         return turned(b, ty, packet, step)
 
+    def _kept(self, number: int, element: str) -> str:
+        """Return where a packet is put together without mask registers, and as much."""
+        return self.low.on_stack(f"row{number}", f"<{2 * self.low.b.width} x {element}>")
+
+    def _fetch(self, place: Place, span: Span, kept: str) -> None:
+        """Bring the entries of a row's lanes to the stack, in the order of memory."""
+        b, step = self.low.b, self.runs.found[place.index].step
+        element, base, index = place.type.memory_llvm, place.base, place.index
+        address = self.runs.address(element, base, index, place.offset, span.first)
+        start, count = self._part(span, step)
+        to = b.at(element, kept, start)
+        if step:
+            pieces.copy(b, element, to, b.at(element, address, start), count)
+            return
+        # Lanes behind the row's are those of the next ones, which are yet to come.
+        packet = b.spread(element, b.load(element, address))
+        b.line(f"store <{b.width} x {element}> {packet}, ptr {to}, align 1")
+
+    def _fetched(self, place: Place, kept: str) -> str:
+        """Return what has been brought to the stack, in the order of the lanes."""
+        b, ty = self.low.b, self.low.b.memory_type(place.type)
+        return turned(b, ty, b.load(ty, kept, 32), self.runs.found[place.index].step)
+
     def store(
         self, element: str, value: str, base: str, index: Node, span: Span, mask: str
     ) -> None:
         """Store those of a packet's entries that are a row's."""
         b, step = self.low.b, self.runs.found[index].step
-        packet = turned(b, f"<{b.width} x {element}>", value, step)
+        ty = f"<{b.width} x {element}>"
+        packet = turned(b, ty, value, step)
         address = self.runs.address(element, base, index, lane=span.first)
-        store_call(b, element, packet, address, self._turned(mask, step))
+        if mask:
+            store_call(b, element, packet, address, self._turned(mask, step))
+            return
+        kept = self.low.on_stack("row", ty)
+        b.line(f"store {ty} {packet}, ptr {kept}, align 32")
+        first, count = self._part(span, step)
+        start, to = (b.at(element, base, first) for base in (kept, address))
+        pieces.copy(b, element, to, start, count)
+
+    def _part(self, span: Span, step: int) -> tuple[str, str]:
+        """Return where a row's lanes begin in the order of memory, and their number."""
+        b = self.low.b
+        first, last = (b.emit(f"zext i32 {lane} to i64") for lane in span)
+        more = b.emit(f"sub i64 {last}, {first}")
+        start = b.emit(f"sub i64 {b.width - 1}, {last}") if step < 0 else first
+        return start, b.emit(f"add i64 {more}, 1")
 
     def _turned(self, mask: str, step: int) -> str:
         b = self.low.b

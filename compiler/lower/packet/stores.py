@@ -12,6 +12,7 @@ that combine are in `access`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -25,13 +26,17 @@ from lumijit.compiler.ir.roles import is_effect
 from lumijit.compiler.lower.common.atomics import entry_address
 from lumijit.compiler.lower.packet.columns import MOST_IN_ROW, interleaved, rows
 from lumijit.compiler.lower.packet.ends import Span
-from lumijit.compiler.lower.packet.lanes import LaneLoop, constants, lane_of, mask_bits
+from lumijit.compiler.lower.packet.lanes import (
+    MANY_LANES,
+    LaneLoop,
+    constants,
+    every_lane,
+    lane_of,
+    mask_bits,
+)
 from lumijit.compiler.lower.packet.rows import Rows
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import BOOL, UINT32
-
-# More aren't written out one after the other beside a loop over lanes.
-MANY_LANES = 32
 
 
 @dataclass
@@ -167,19 +172,21 @@ class Stores:
         """Write lanes that may all be active, to any entries; the end is `done`."""
         b = self.low.b
         self._by_row(writes, mask, done)
+        full, some = b.label("full"), b.label("some")
+        active = b.narrow(self._active(mask))
+        is_full = b.emit(f"icmp eq i{b.width} {mask_bits(b, active)}, -1")
+        for write in writes:
+            self.runs.vector(write.index)
+        self.low.cross_mask()
+        b.branch_if(is_full, full, some)
+        b.block(full)
         if b.width <= MANY_LANES:
-            full, some = b.label("full"), b.label("some")
-            active = b.narrow(self._active(mask))
-            is_full = b.emit(f"icmp eq i{b.width} {mask_bits(b, active)}, -1")
-            for write in writes:
-                self.runs.vector(write.index)
-            self.low.cross_mask()
-            b.branch_if(is_full, full, some)
-            b.block(full)
             for write in writes:
                 self._lanes(write)
-            b.branch(done)
-            b.block(some)
+        else:
+            every_lane(b, self._one_by_one(writes))
+        b.branch(done)
+        b.block(some)
         self._by_lane(writes, mask)
 
     def _by_row(self, writes: list[Write], mask: Node, done: str) -> None:
@@ -213,6 +220,15 @@ class Stores:
         """Write the lanes that are active, one by one."""
         b = self.low.b
         active = self._active(mask)
+        store = self._one_by_one(writes)
+        is_set = b.origin(active) == self.low.tail_mask
+        loop = LaneLoop(b, mask_bits(b, b.narrow(active)), is_set)
+        store(loop.lane)
+        loop.close()
+
+    def _one_by_one(self, writes: list[Write]) -> Callable[[str], None]:
+        """Put what is written, and where to, into memory; return what writes a lane."""
+        b = self.low.b
         known: dict[Node, str] = {}
         vectors = []
         for k, write in enumerate(writes):
@@ -221,14 +237,14 @@ class Stores:
                 known[write.index] = self._put(role, b.type(UINT32), index)
             ty = f"<{b.width} x {write.element}>"
             vectors.append(self._put(f"items{k}", ty, write.value))
-        is_set = b.origin(active) == self.low.tail_mask
-        loop = LaneLoop(b, mask_bits(b, b.narrow(active)), is_set)
-        lane = loop.lane
-        places = {key: b.load_at("i32", at, lane) for key, at in known.items()}
-        for write, vector in zip(writes, vectors, strict=True):
-            item = b.load_at(write.element, vector, lane)
-            _store(b, write.element, item, write, places[write.index])
-        loop.close()
+
+        def store(lane: str) -> None:
+            places = {key: b.load_at("i32", at, lane) for key, at in known.items()}
+            for write, vector in zip(writes, vectors, strict=True):
+                item = b.load_at(write.element, vector, lane)
+                _store(b, write.element, item, write, places[write.index])
+
+        return store
 
     def _put(self, role: str, ty: str, vector: str) -> str:
         """Put a vector into memory, from where single lanes are read fast."""

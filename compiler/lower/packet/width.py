@@ -42,6 +42,8 @@ MANY_OPERATIONS = 1000
 SHORT_PROGRAM = 80
 # How much may be live for two registers a value if there are 32.
 _MOST_LIVE = 20
+# And for four of 16.
+_FEW_LIVE = 3
 # So many accesses to local memory lane by lane are most of the code.
 _MANY_APART = 6
 # Loops that cost more than this would double the time of the build.
@@ -59,7 +61,7 @@ def choose_width(
     """Pick the packet width: two registers; four for lean loops; one for fat ones.
 
     These are registers of numbers of 32 bits. Where none has more than 16 or 8, they
-    are two of those.
+    are registers of those.
 
     Wider than a register hides latency; above some 1,000 operations or 64 gathers
     it only makes the build longer. Programs with most of their code outside of loops
@@ -80,7 +82,9 @@ def choose_width(
         if any(n.op is CALL for n in program.nodes):
             return lanes
         widest = _widest(program, demand, uniform, late, target)
-        registers = _registers_a_word(program, demand, uniform, late, target)
+        registers = _registers_a_number(
+            program, demand, uniform, late, target, widest
+        )
         return lanes * registers * 4 // widest
     if _is_mostly_outside(loops, count, demand):
         return lanes
@@ -177,21 +181,21 @@ def _rows(program: Program, demand: Demand) -> int:
     return sum(entries > 2 for entries in rows.values())
 
 
-def _registers_a_word(
+def _registers_a_number(
     program: Program,
     demand: Demand,
     uniform: Collection[Node],
     late: Late,
     target: TargetInfo,
+    widest: int,
 ) -> int:
-    """Return how many registers a value of 32 bits takes at best outside of loops.
+    """Return how many registers one of the widest numbers takes at best without loops.
 
     Two, unless so much is live that registers are spilled. Code that waits for memory
-    anyway doesn't mind, and with AVX2, broadcasting numbers costs more than spilling
+    anyway doesn't mind, and with AVX2, broadcasting numbers costs more than spilling.
+    There, four of bytes in runs, as telling where runs end takes most of the time
     (measured, see docs/decisions.md).
     """
-    if not target.has_avx512:
-        return 2
     nodes = [
         n
         for n in program.nodes
@@ -200,8 +204,11 @@ def _registers_a_word(
         and n not in late.nodes
         and n not in uniform
     ]
+    live = live_registers(nodes)
+    if not target.has_avx512:
+        return 4 if widest == 1 and late.nodes and live <= _FEW_LIVE else 2
     is_waiting = any(n.op in READS for n in nodes)
-    return 2 if is_waiting or live_registers(nodes) <= _MOST_LIVE else 1
+    return 2 if is_waiting or live <= _MOST_LIVE else 1
 
 
 def _registers_a_value(turn: Shape, target: TargetInfo) -> int:
