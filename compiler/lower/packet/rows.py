@@ -173,7 +173,9 @@ class Rows:
 
     def _kept(self, number: int, element: str) -> str:
         """Return where a packet is put together without mask registers, and as much."""
-        return self.low.on_stack(f"row{number}", f"<{2 * self.low.b.width} x {element}>")
+        return self.low.on_stack(
+            f"row{number}", f"<{2 * self.low.b.width} x {element}>"
+        )
 
     def _fetch(self, place: Place, span: Span, kept: str) -> None:
         """Bring the entries of a row's lanes to the stack, in the order of memory."""

@@ -82,9 +82,7 @@ def choose_width(
         if any(n.op is CALL for n in program.nodes):
             return lanes
         widest = _widest(program, demand, uniform, late, target)
-        registers = _registers_a_number(
-            program, demand, uniform, late, target, widest
-        )
+        registers = _registers_a_number(program, demand, uniform, late, target, widest)
         return lanes * registers * 4 // widest
     if _is_mostly_outside(loops, count, demand):
         return lanes
