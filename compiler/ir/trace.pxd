@@ -29,6 +29,8 @@ cdef extern from *:
     cpdef Scope current_scope "lumijit_current_scope" ()
 
 
+cdef bint _are_unset
+
 @cython.locals(node=Node)
 cpdef Node make(Op op, DType dtype, Py_ssize_t size, tuple deps, object attr)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 from weakref import ref
@@ -26,6 +27,7 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.value_numbering import find_root, note_root
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.compiled import is_compiled
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import During, Variable
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
@@ -45,6 +47,9 @@ _held: Variable[tuple[list[Node], ...]] = Variable("held", ())
 #: Returns `state.scope`. (In compiled modules, C.)
 current_scope = _scope.get
 _variables = vertices.variables
+# A new node's fields are unset; those of the compiled class are None and zero, and to
+# count one more reference to None ten times takes a fifth of making a node.
+_are_unset = not is_compiled(sys.modules[Node.__module__])
 
 
 class _State:
@@ -133,8 +138,9 @@ def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> 
     node.deps = deps
     node.attr = attr
     node.scope = current_scope()
-    node.buffer = node.uses = node.vertex = node.range = None
-    node.walk = 0
+    if _are_unset:
+        node.buffer = node.uses = node.vertex = node.range = None
+        node.walk = 0
     return node
 
 
@@ -206,10 +212,11 @@ def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
     node.type = dtype
     node.size = size
     node.deps = ()
-    node.attr = node.uses = node.vertex = node.range = None
     node.buffer = buffer
     node.scope = ROOT
-    node.walk = 0
+    if _are_unset:
+        node.attr = node.uses = node.vertex = node.range = None
+        node.walk = 0
     return node
 
 
@@ -307,12 +314,10 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     made.type = op.result or a.type
     made.size = size
     made.deps = deps
-    made.attr = None
-    made.buffer = None
     made.scope = scope
-    made.uses = None
-    made.vertex = made.range = None
-    made.walk = 0
+    if _are_unset:
+        made.attr = made.buffer = made.uses = made.vertex = made.range = None
+        made.walk = 0
     if _variables and not (a.vertex is b.vertex is None or vertices.note(made)):
         return made
     if host.uses is None:
@@ -347,12 +352,10 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
     made.type = c.type
     made.size = size
     made.deps = deps
-    made.attr = None
-    made.buffer = None
     made.scope = scope
-    made.uses = None
-    made.vertex = made.range = None
-    made.walk = 0
+    if _are_unset:
+        made.attr = made.buffer = made.uses = made.vertex = made.range = None
+        made.walk = 0
     if _variables and not (
         a.vertex is b.vertex is c.vertex is None or vertices.note(made)
     ):
