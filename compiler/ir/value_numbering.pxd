@@ -13,11 +13,24 @@ cdef extern from *:
         if (made && PyObject_GC_IsTracked(made)) PyObject_GC_UnTrack(made);
         return made;
     }
+    static CYTHON_INLINE PyObject* lumijit_referent(PyObject* reference) {
+    #if PY_VERSION_HEX >= 0x030D0000
+        PyObject* found;
+        int state = PyWeakref_GetRef(reference, &found);
+        if (state < 0) return NULL;
+        if (state == 0) Py_RETURN_NONE;
+    #else
+        PyObject* found = PyWeakref_GetObject(reference);
+        Py_XINCREF(found);
+    #endif
+        return found;
+    }
     static CYTHON_INLINE Py_ssize_t lumijit_address(PyObject* node) {
         return (Py_ssize_t)node;
     }
     """
     cpdef object ref "lumijit_ref" (object node)
+    cpdef object referent "lumijit_referent" (object reference)
     cpdef Py_ssize_t address "lumijit_address" (Node node)
 
 

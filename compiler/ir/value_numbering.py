@@ -20,7 +20,7 @@ from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.dtypes import DType
 
 # A longer list takes longer to search than a table.
-_LIST_LENGTH = 4
+_LIST_LENGTH = 12
 _TABLE_LENGTH = 64
 # More than there are operations, so that they and an id make one number.
 _INDEX_BITS = 12
@@ -29,6 +29,8 @@ _FACTOR = 1_000_003
 _MOST = (1 << 63) - 1
 # (In C: what a compiled module calls instead.)
 address = id
+#: Returns what a weak reference refers to, or None.
+referent = ReferenceType.__call__
 
 
 class Table:
@@ -43,7 +45,7 @@ class Table:
     def find(self, key: Any) -> Node | None:
         """Return the node that was entered under a key, if it lives."""
         entry = self.entries.get(key)
-        return None if entry is None else entry()
+        return None if entry is None else referent(entry)
 
     def remember(self, key: Any, node: Node) -> None:
         """Enter a node in place of what stood under the key."""
@@ -85,7 +87,7 @@ def is_wanted() -> bool:
 
 def _is_alive(entry: ref[Node]) -> bool:
     """Tell whether an operation can still be found: evaluated ones can't."""
-    node = entry()
+    node = referent(entry)
     return node is not None and node.op is not EVALUATED
 
 
@@ -134,7 +136,7 @@ def find(
     uses = host.uses
     kind = type(uses)
     if kind is ReferenceType:
-        node: Node | None = uses()
+        node: Node | None = referent(uses)
         if node is None or node.op is EVALUATED:
             host.uses = None
             return None
@@ -142,8 +144,8 @@ def find(
         table = uses
         node = table.find(_key(host, op, dtype, deps, attr))
     else:
-        candidates = [entry() for entry in uses]
-        for node in candidates:
+        for entry in uses:
+            node = referent(entry)
             if node is not None and _is_equal(node, op, dtype, deps, attr, scope):
                 return node
         return None
@@ -161,14 +163,14 @@ def find_binary(host: Node, op: Op, a: Node, b: Node, scope: Scope) -> Node | No
     kind = type(uses)
     if kind is list:
         for entry in uses:
-            node: Node | None = entry()
+            node: Node | None = referent(entry)
             if node is not None and node.op is op:
                 deps = node.deps
                 if deps and deps[0] is a and deps[1] is b and is_visible(node, scope):
                     return node
         return None
     if kind is ReferenceType:
-        node = uses()
+        node = referent(uses)
         if node is None or node.op is EVALUATED:
             host.uses = None
             return None
@@ -205,7 +207,9 @@ def users(host: Node) -> list[Node]:
     if uses is None:
         return []
     entries = uses.entries.values() if type(uses) is Table else uses
-    found = [entry() for entry in ([uses] if type(uses) is ReferenceType else entries)]
+    if type(uses) is ReferenceType:
+        entries = [uses]
+    found = [referent(entry) for entry in entries]
     return [node for node in found if node is not None]
 
 
@@ -228,7 +232,7 @@ def note(host: Node, made: Node) -> None:
         host.uses = entries
     else:
         host.uses = table = Table()
-        for node in [entry() for entry in entries] + [made]:
+        for node in [referent(entry) for entry in entries] + [made]:
             if node is not None and node.deps:
                 key = _key(host, node.op, node.type, node.deps, node.attr)
                 table.remember(key, node)
