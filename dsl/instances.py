@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -236,12 +237,21 @@ def _interface(base: type[Any]) -> dict[str, Any]:
     """Return the public methods, properties and annotated attributes of a class."""
     found: dict[str, Any] = {}
     for cls in reversed(base.__mro__[:-1]):
-        names = [*inspect.get_annotations(cls), *vars(cls)]
+        names = [*_annotated(cls), *vars(cls)]
         for name in names:
             is_public = not name.startswith("_") or name == "__call__"
             if is_public:
                 found[name] = inspect.getattr_static(base, name, None)
     return {name: getattr(member, "__func__", member) for name, member in found.items()}
+
+
+def _annotated(cls: type[Any]) -> Iterable[str]:
+    """Return the names that a class annotates, as what may not be there yet."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format, get_annotations
+
+        return get_annotations(cls, format=Format.FORWARDREF)
+    return inspect.get_annotations(cls)
 
 
 def _check_names(base: type[Any]) -> None:

@@ -99,8 +99,8 @@ _IMPORT = _numbers("IMPORT_NAME")
 _BINARY = dis.opmap.get("BINARY_OP", -1)
 _HEAP_TYPE = 1 << 9
 _FUNCTIONS = (staticmethod, classmethod, property)
-# From this operand on, BINARY_OP works in place.
-_FIRST_IN_PLACE = 13
+# With these operands, BINARY_OP works in place. (Later ones read subscripts.)
+_OPERANDS_IN_PLACE = range(13, 26)
 # Where there are more names, operands need a prefix.
 _BYTE = 256
 _FACTS: dict[int, Facts] = {}
@@ -128,7 +128,7 @@ def _facts(code: CodeType) -> Facts:
         if not _STORE_ATTRIBUTE.isdisjoint(operations):
             attributes.update(_assigned(inner, operations, operands))
         is_in_place |= any(
-            op == _BINARY and arg >= _FIRST_IN_PLACE
+            op == _BINARY and arg in _OPERANDS_IN_PLACE
             for op, arg in zip(operations, operands, strict=True)
         )
     rebinds, stores = bool(used & _STORE_DEREF), bool(used & _STORE_GLOBAL)

@@ -105,7 +105,11 @@ def bound(
     result = _bind(codes[code.co_name], function, cells)
     result.__defaults__ = function.__defaults__
     result.__kwdefaults__ = function.__kwdefaults__
-    result.__annotations__ = function.__annotations__
+    if sys.version_info >= (3, 14):
+        # Unevaluated: they may name what isn't there yet.
+        result.__annotate__ = function.__annotate__
+    else:
+        result.__annotations__ = function.__annotations__
     for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(result, attribute, getattr(function, attribute))
     if sys.version_info >= (3, 12):
