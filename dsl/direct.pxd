@@ -6,7 +6,7 @@ from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.trace cimport emit1, emit2, emit3
 
 
-@cython.locals(holder=Holder, node=Node, nodes=list, classes=dict)
+@cython.locals(holder=Holder, node=Node, nodes=list, classes=dict, literals=dict)
 cpdef object apply_flat(Op op, tuple operands)
 
 @cython.locals(columns=list)

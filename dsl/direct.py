@@ -8,10 +8,12 @@ they give is looked up by class; no array is made but the result's. All else is 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from lumijit.base import Array
 from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.trace import emit1, emit2, emit3
 from lumijit.nested import NestedArray
@@ -20,6 +22,8 @@ from lumijit.runtime.dtypes import BOOL
 
 # For each operation, the class of the result for each flat class that it takes.
 RESULTS: defaultdict[Op, dict[type[Any], type[Any]]] = defaultdict(dict)
+# And what makes nodes of Python numbers beside it, by the types of these.
+LITERALS: dict[type[Any], dict[type[Any], Callable[[Any], Node]]] = {}
 # And for vectors of these: see `_vector_kind`. Other classes have None.
 VECTORS: defaultdict[Op, dict[type[Any], Any]] = defaultdict(dict)
 _UNKNOWN = object()
@@ -37,16 +41,18 @@ def apply_flat(op: Op, operands: tuple[Any, ...]) -> Array | None:
             break
     else:
         return _apply_vectors(op, operands)
+    literals = LITERALS[cls]
     nodes = []
     for operand in operands:
         kind = type(operand)
         if kind is cls:
             holder = operand
             nodes.append(holder._node)
-        elif kind in cls._numbers:
-            nodes.append(cls._literal(operand))
         else:
-            return _apply_vectors(op, operands)
+            literal = literals.get(kind)
+            if literal is None:
+                return _apply_vectors(op, operands)
+            nodes.append(literal(operand))
     # Not one call with a star, which costs 0.15 µs more.
     if len(nodes) == 2:
         node = emit2(op, nodes[0], nodes[1])
@@ -77,10 +83,11 @@ def _apply_vectors(op: Op, operands: tuple[Any, ...]) -> Array | None:
             columns.append([entry._node for entry in operand._items])
         elif kind is item:
             columns.append([operand._node] * size)
-        elif kind in item._numbers:
-            columns.append([item._literal(operand)] * size)
         else:
-            return None
+            literal = LITERALS[item].get(kind)
+            if literal is None:
+                return None
+            columns.append([literal(operand)] * size)
     if len(columns) == 1:
         nodes = [emit1(op, a) for a in columns[0]]
     elif len(columns) == 2:

@@ -26,7 +26,7 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.compiler.ir.trace import emit2
-from lumijit.direct import RESULTS, apply_flat
+from lumijit.direct import LITERALS, RESULTS, apply_flat
 from lumijit.nested import NestedArray, new_vector
 from lumijit.runtime.dtypes import BOOL, DType
 from lumijit.runtime.errors import ArrayTypeError
@@ -385,7 +385,9 @@ def install(cls: Any) -> None:
     dtype = cls._spec.dtype
     if issubclass(cls, FlatArray):
         cls._numbers = _python_types(dtype)
-        cls._literal = staticmethod(_literals(dtype, cls.__name__))
+        literal = _literals(dtype, cls.__name__)
+        cls._literal = staticmethod(literal)
+        LITERALS[cls] = dict.fromkeys(cls._numbers, literal)
         for op in REGISTRY.values():
             if dtype in op.accepts:
                 RESULTS[op][cls] = cls._mask if op.result is BOOL else cls

@@ -252,7 +252,7 @@ def allocate(size_bytes: int, is_for_host: bool = False) -> Buffer:
     free = fitting.get(size_bytes) or _fitting_blocks(size_bytes)
     if not free or (is_for_host and not _prefer_idle(free)):
         _add_block(size_bytes)
-    claim = _Claim(buffer, _mourn)
+    claim = _Claim.__new__(_Claim, buffer, _mourn)
     while True:
         try:
             # No calls from here on.
@@ -312,7 +312,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
         # Called after the claim: who made the memory shall have it back at once.
         buffer._hook = ref(buffer, _collect)
         key = next(_numbers)
-        claim = _Claim(buffer, _mourn)
+        claim = _Claim.__new__(_Claim, buffer, _mourn)
         # No calls from here on.
         claim.block = None
         claim.key = key

@@ -19,6 +19,8 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops import mathematics as ma
+from lumijit.compiler.ir.ops.arithmetic import FMA
+from lumijit.compiler.ir.ops.logic import SELECT
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.runtime.config import flags, unusual
@@ -133,9 +135,9 @@ def ternary(op: Op, a: Node, b: Node, c: Node, size: int) -> Node | None:
     if unusual and not flags.constant_propagation:
         return None
     found: Node | None = None
-    if op is lo.SELECT:
+    if op is SELECT:
         found = _select(a, b, c)
-    elif op is ar.FMA:
+    elif op is FMA:
         found = _fma(a, b, c)
     if found is not None and found.size != size:
         return _widen(found, size)

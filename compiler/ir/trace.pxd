@@ -30,6 +30,7 @@ cdef extern from *:
 
 
 cdef bint _are_unset
+cdef dict _variables
 
 @cython.locals(node=Node)
 cpdef Node make(Op op, DType dtype, Py_ssize_t size, tuple deps, object attr)

@@ -34,6 +34,9 @@ cdef extern from *:
     cpdef Py_ssize_t address "lumijit_address" (Node node)
 
 
+cdef set unusual
+
+
 cdef class Table:
     cdef public dict entries
     cdef public object limit

@@ -18,5 +18,7 @@ cdef class Built:
     cdef public object last_used
 
 
+cdef set unusual
+
 @cython.locals(built=Built, known=dict)
 cpdef Built find(object key)

@@ -9,6 +9,8 @@ from lumijit.runtime cimport buffers, workers
 from lumijit.compiler.launch cimport kernels
 
 
+cdef dict away
+
 @cython.locals(launch=Launch)
 cpdef run(object launches, dict versions=*)
 

@@ -7,6 +7,9 @@ from lumijit.runtime cimport workers
 from lumijit.runtime.buffers cimport Buffer
 
 
+cdef dict away
+
+
 cdef class Launch:
     cdef public list outputs
     cdef public object size

@@ -1,8 +1,9 @@
 cimport cython
 
+from lumijit.compiler.ir.effects cimport Holder
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.launch cimport evaluate
 
 
-@cython.locals(node=Node, nodes=list)
+@cython.locals(nodes=list, holder=Holder, node=Node)
 cpdef list nodes_of(object args, object construct)
