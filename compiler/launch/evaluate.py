@@ -245,13 +245,18 @@ def _grouped(
 
 
 def _run_cut(outputs: list[Node]) -> None:
-    """Run what is too long for one kernel, piece by piece."""
+    """Run what is too long for one kernel, piece by piece.
+
+    What pieces read by index may not be there yet, as nobody has looked that far.
+    """
     group = Group(0, outputs[0].size)
     group.outputs = outputs
     for piece in chain(partition.pieces(group), (group,)):
         launch = describe(piece.outputs, (), _expand_threshold)
-        assert launch is not None
-        run([launch])
+        if launch is None:
+            _run_planned(piece.outputs)
+        else:
+            run([launch])
         # It keeps what nobody else may need any more.
         del launch
 

@@ -13,8 +13,13 @@ cdef bint _is_stored(Node node)
 )
 cpdef list in_order(roots)
 
-@cython.locals(found=list, node=Node, dep=Node, place=Py_ssize_t)
+@cython.locals(found=list, node=Node, dep=Node, place=Py_ssize_t, own=object)
 cdef list _last_uses(list order, list outputs)
+
+@cython.locals(
+    found=list, node=Node, k=Py_ssize_t, use=Py_ssize_t, whole=Py_ssize_t
+)
+cdef list _needed(list body, list last, Py_ssize_t start, Py_ssize_t end)
 
 @cython.locals(
     end=Py_ssize_t, prices=list, reached=list, node=Node, place=Py_ssize_t,

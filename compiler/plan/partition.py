@@ -78,8 +78,10 @@ def _last_uses(order: list[Node], outputs: list[Node]) -> list[int]:
     """Return for each place in an order where its node is used last, or its own."""
     found = list(range(len(order)))
     for place, node in enumerate(order):
+        # (Not `place`, which would be made an object again for each operand.)
+        own = found[place]
         for dep in node.deps:
-            found[dep.number] = place
+            found[dep.number] = own
     for node in outputs:
         found[node.number] = len(order)
     return found
@@ -147,6 +149,17 @@ def _prices(order: list[Node], last: list[int]) -> tuple[list[int], list[int]]:
     return prices, reached
 
 
+def _needed(body: list[Node], last: list[int], start: int, end: int) -> list[Node]:
+    """Return which nodes of a piece, from one place to another, others need."""
+    whole = len(last)
+    found = []
+    for k, node in enumerate(body):
+        use = last[start + k]
+        if use == whole or (use >= end and _is_stored(node)):
+            found.append(node)
+    return found
+
+
 def pieces(group: Group) -> Iterator[Group]:
     """Yield what to run before a group, which keeps what is left of it.
 
@@ -154,7 +167,6 @@ def pieces(group: Group) -> Iterator[Group]:
     nodes that are done with alive.
     """
     order = in_order((*group.outputs, *group.effects))
-    whole = len(order)
     last = _last_uses(order, group.outputs)
     effects = {id(n) for n in group.effects}
     ends = _cuts(order, last)
@@ -162,13 +174,8 @@ def pieces(group: Group) -> Iterator[Group]:
     start = 0
     for end in ends[:-1]:
         body = [order.pop() for _ in range(end - start)]
-        needed = []
-        for place, node in enumerate(body, start):
-            use = last[place]
-            if use == whole or (use >= end and _is_stored(node)):
-                needed.append(node)
+        needed = _needed(body, last, start, end)
         start = end
-        del node
         for size in sorted({n.size for n in needed} - {group.size}):
             smaller = Group(group.phase, size)
             smaller.outputs = [n for n in needed if n.size == size]

@@ -25,6 +25,8 @@ cdef class Side:
     )
     cpdef list keep(self, Parts parts)
 
+    cpdef apart(self, object take)
+
 
 cdef class Sides:
     cdef public tuple args

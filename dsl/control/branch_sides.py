@@ -8,7 +8,8 @@ joined arrays are objects of the caller: those that both sides have at one place
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
@@ -38,6 +39,8 @@ from lumijit.pytree import Parts
 from lumijit.runtime.errors import StateError
 from lumijit.standing import like, stand_if
 from lumijit.syntax.undefined import Undefined
+
+_T = TypeVar("_T")
 
 
 class Kept:
@@ -80,6 +83,18 @@ class Side:
         self.nodes = nodes
         self.items = items
         self.kept: list[Kept] = []
+
+    def apart(self, take: Callable[[], _T]) -> _T:
+        """Take values apart, or look at them, as the side left them.
+
+        What nested arrays hold has been put back since.
+        """
+        before = self.held.current_items()
+        try:
+            self.held.put(self.items)
+            return take()
+        finally:
+            self.held.put(before)
 
     def keep(self, parts: Parts) -> list[Kept]:
         """Copy leaves as the side left them, but for arrays written by index."""
@@ -244,7 +259,8 @@ class Merge:
         self._enter(None, one, other, yes.kept, no.kept)
         for holder, a, b in sides.changed(yes, no):
             label = (sides.held.parts.name_of(holder),)
-            first, second = Parts((a,), label), Parts((b,), label)
+            first = yes.apart(partial(Parts, (a,), label))
+            second = no.apart(partial(Parts, (b,), label))
             self._enter(holder, first, second, yes.keep(first), no.keep(second))
         self.finals: list[Any] = []
         self.types: dict[int, type[Any]] = {}
@@ -295,12 +311,13 @@ class Merge:
         """Give entries that one side alone has defined a value on the other side."""
         if not self.is_tuple or len(yes.parts.values) != len(no.parts.values):
             return yes.parts, no.parts
-        pairs = zip(yes.parts.values, no.parts.values, strict=True)
-        entries = zip(*[_defined(a, b) for a, b in pairs], strict=True)
-        found = [self.sides.parts_of(entry) for entry in entries]
-        for side, parts in zip((yes, no), found, strict=True):
+        of_yes, of_no = _filled(yes, no), _filled(no, yes)
+        found = []
+        for side, values in ((yes, of_yes), (no, of_no)):
+            parts = side.apart(partial(self.sides.parts_of, values))
             known = dict(zip(map(id, side.parts.leaves), side.kept, strict=True))
             side.kept = [known.get(id(v), Kept(v, v)) for v in parts.leaves]
+            found.append(parts)
         return found[0], found[1]
 
     def name(self, k: int) -> str:
@@ -413,10 +430,11 @@ def _is_any_undefined(kept: list[Kept]) -> bool:
     return Undefined in [type(leaf.value) for leaf in kept]
 
 
-def _defined(a: Any, b: Any) -> tuple[Any, Any]:
-    """Replace an undefined entry by zeros like the other side's."""
-    if type(a) is Undefined and type(b) is not Undefined:
-        return zeros_like(b), b
-    if type(b) is Undefined and type(a) is not Undefined:
-        return a, zeros_like(a)
-    return a, b
+def _filled(side: Side, other: Side) -> tuple[Any, ...]:
+    """Return a side's entries, with zeros like the other's for what is undefined."""
+    return tuple(
+        other.apart(partial(zeros_like, b))
+        if type(a) is Undefined and type(b) is not Undefined
+        else a
+        for a, b in zip(side.parts.values, other.parts.values, strict=True)
+    )

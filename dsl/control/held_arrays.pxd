@@ -21,6 +21,8 @@ cdef class Held:
 
     cpdef dict current_items(self)
 
+    cpdef put(self, dict items)
+
     cpdef follow(self, dict versions)
 
     @cython.locals(array=Holder)

@@ -48,6 +48,11 @@ class Held:
         """Return what the nested arrays hold now."""
         return {key: array._items[:] for key, array in self.nested.items()}
 
+    def put(self, items: Mapping[int, list[Any]]) -> None:
+        """Have the nested arrays hold other items."""
+        for key, nested in self.nested.items():
+            nested._items[:] = items[key]
+
     def follow(self, versions: Mapping[int, Node]) -> None:
         """Take versions written by index for what arrays held."""
         for key, version in versions.items():
@@ -59,8 +64,7 @@ class Held:
         for key, array in self.flat.items():
             if array._node is not self.nodes[key]:
                 array._go_back(self.nodes[key])
-        for key, nested in self.nested.items():
-            nested._items[:] = self.items[key]
+        self.put(self.items)
 
 
 def same_items(a: Sequence[Any], b: Sequence[Any]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.trace import emit2, literal
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.plan import partition, schedule
-from lumijit.llvm import UInt32
+from lumijit.llvm import Float, UInt32
 from lumijit.runtime import history
 from lumijit.runtime.config import JitFlag, scoped_set_flag
 from lumijit.runtime.dtypes import UINT32
@@ -180,3 +182,31 @@ def test_many_arrays_to_store_are_several_kernels() -> None:
     assert 2 <= len(found) <= 6
     for k in (0, 1, 250, 499):
         np.testing.assert_array_equal(data(nodes[k]), np.arange(5) + k + 1)
+
+
+@pytest.mark.parametrize("kind", ["gather", "local", "loop"])
+def test_long_traces_of_what_is_not_there_yet(kind: str) -> None:
+    """A gather's source, or a loop with a buffer, far away from what is wanted."""
+    n, index = 100, np.arange(100)
+    x = lj.arange(Float, n) / n
+    if kind == "gather":
+        z = lj.gather(Float, x + 1, n - 1 - lj.arange(UInt32, n))
+        wanted = (n - 1 - index) / n + 1
+    elif kind == "local":
+        buffer = lj.alloc_local(Float, 4, value=Float(0.5))
+        buffer[lj.arange(UInt32, n) & 1] = x
+        z, wanted = buffer[UInt32(1)] + x, np.where(index & 1, index / n, 0.5)
+        wanted = wanted + index / n
+    else:
+
+        def step(i: Any, b: Any) -> Any:
+            b[i] = b[i] + x
+            return i + 1, b
+
+        state = UInt32(0), lj.alloc_local(Float, 3, value=Float(1))
+        _, b = lj.while_loop(state, lambda i, b: i < 3, step)
+        z, wanted = b[UInt32(2)] + 0, 1 + index / n
+    for _ in range(1700):
+        z = z * x + 1
+        wanted = wanted * (index / n) + 1
+    np.testing.assert_allclose(z.numpy(), wanted, rtol=1e-4)

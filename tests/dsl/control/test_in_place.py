@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import lumijit as dr
-from lumijit.llvm import Array2f, Array22f, Float, UInt
+from lumijit.llvm import Array2f, Array22f, Float, Matrix2f, UInt
 from lumijit.runtime.errors import StateError
 
 from ..programs.modes import MODES, flags_of
@@ -333,3 +333,79 @@ def test_a_number_becomes_the_array_that_the_body_changes() -> None:
         return k, x
 
     assert values(*last(Float(0, 1, 2))) == [[1, 0, 0], [1, 1, 2]]
+
+
+def test_a_return_beside_a_component_that_changes() -> None:
+    """What one side changes in a nested array stays if the other one returns."""
+
+    @dr.syntax
+    def component(x: Any) -> Any:
+        v = Array2f(1, 2)
+        if x > 0:
+            v.x = x * 5
+        else:
+            v = v + 1
+            if x < -5:
+                return x
+        return v.x
+
+    @dr.syntax
+    def exchanged(x: Any) -> Any:
+        m, k = Array2f(1, 2), Array2f(3, 4)
+        if x > 0:
+            m += 10
+            k.y = x
+        else:
+            m, k = k, m
+            if x < -5:
+                return x, x
+        return m.x, k.y
+
+    x = Float(3, -1, -7)
+    assert values(component(x)) == [[15, 2, -7]]
+    assert values(*exchanged(x)) == [[11, 3, -7], [3, 2, -7]]
+
+
+def test_gradients_of_a_component_beside_a_return() -> None:
+    @dr.syntax
+    def component(x: Any) -> Any:
+        v = dr.llvm.ad.Array2f(1, 2)
+        if x > 0:
+            v.x = x * 5
+        else:
+            v = v + 1
+            if x < -5:
+                return x
+        return v.x
+
+    x = dr.llvm.ad.Float(3, -1, -7)
+    dr.enable_grad(x)
+    dr.backward(component(x))
+    assert values(x.grad) == [[5, 0, 1]]
+
+
+def test_rows_that_are_replaced_beside_entries_that_change() -> None:
+    """What one side changes in a row stays if the other one gives the array another."""
+
+    @dr.syntax
+    def matrix(x: Any) -> Any:
+        m = Matrix2f(1, 2, 3, 4)
+        if x > 0:
+            m[0] = Array2f(7, 8)
+        else:
+            m[0, 1] = x
+        return m[0, 1]
+
+    @dr.syntax
+    def rows(x: Any) -> Any:
+        m = Array22f([1, 2], [3, 4])
+        row = m[1]
+        if x > 0:
+            m[0] = m[1]
+        else:
+            m[0].x = x
+            row.y = x * 2
+        return m[0, 0], m[0, 1], m[1, 1], row.y
+
+    assert values(matrix(Float(3, -1))) == [[8, -1]]
+    assert values(*rows(Float(3, -1))) == [[3, -1], [4, 2], [4, -2], [4, -2]]
