@@ -43,3 +43,6 @@ cdef class Scope:
 cdef Py_ssize_t _walks
 
 cpdef Py_ssize_t begin_walk() except -1
+
+@cython.locals(walk=Py_ssize_t, node=Node)
+cpdef Py_ssize_t begin_walk_after(object done) except -1

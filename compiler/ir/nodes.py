@@ -52,7 +52,7 @@ class Node:
     vertex: Any
     # Between which numbers the entries lie, as far as `ranges` has found out.
     range: tuple[Any, Any] | None
-    # The last walk of the planner that came here (0: none), and its number there.
+    # The last walk that came here (0: none), and its number there.
     walk: int
     number: int
 
@@ -115,14 +115,23 @@ _walks = 0
 
 
 def begin_walk() -> int:
-    """Return what nodes are marked with in one walk; there is one walk at a time.
+    """Return what nodes are marked with in one walk.
 
-    Walks through sets of ids take several times as long. Who walks has the lock of
-    `evaluate`.
+    Walks through sets of ids take several times as long. Of the program's own nodes,
+    there is one walk at a time: who walks has the lock of `evaluate`. Those of a body
+    belong to the thread that records it.
     """
     global _walks
     _walks += 1
     return _walks
+
+
+def begin_walk_after(done: Iterable[Node]) -> int:
+    """Begin a walk that has come to some nodes."""
+    walk = begin_walk()
+    for node in done:
+        node.walk = walk
+    return walk
 
 
 def reached(roots: Iterable[T], below: Callable[[T], Iterable[T]]) -> list[T]:
