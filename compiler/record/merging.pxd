@@ -1,1 +1,35 @@
-# Compiled as it is: nothing in it has a C type.
+cimport cython
+
+from lumijit.compiler.ir.captures cimport Code
+from lumijit.compiler.ir.nodes cimport Node, Scope, begin_walk
+from lumijit.compiler.ir.region_types cimport attr_key
+from lumijit.compiler.ir.roles cimport operands
+
+
+cdef class Body:
+    cdef public Scope scope
+    cdef public list effects
+    cdef public dict writes
+    cdef public tuple outputs
+    cdef public list positions
+    cdef public dict locals
+    cdef Code _code
+
+
+cdef class _Use:
+    cdef readonly Node user
+    cdef readonly Py_ssize_t operand
+    cdef readonly Node node
+    cdef readonly bint is_address
+
+
+@cython.locals(
+    code=Code, user=Node, dep=Node, deps=tuple, rows=list, uses=list, walk=Py_ssize_t,
+    number=Py_ssize_t, k=Py_ssize_t, is_address=bint,
+)
+cdef tuple _describe(Body body)
+
+cdef object _open_kind(Node node, bint is_address)
+
+@cython.locals(columns=dict, first=_Use, use=_Use, nodes=list, k=Py_ssize_t)
+cdef object _find_columns(object found)
