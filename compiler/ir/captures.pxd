@@ -1,5 +1,6 @@
 cimport cython
 
+from lumijit.compiler.ir.local_types cimport accesses, in_use
 from lumijit.compiler.ir.nodes cimport Node, Scope, begin_walk, begin_walk_after
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.ir import local_types
+from lumijit.compiler.ir.local_types import accesses, in_use
 from lumijit.compiler.ir.nodes import Node, Scope, begin_walk, begin_walk_after
 from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.ir.roles import source_deps, value_deps, written_deps
@@ -88,13 +88,13 @@ def in_order(
     lock of `evaluate`.
     """
     roots = tuple(roots)
-    if not local_types.in_use():
+    if not in_use():
         return _linearize(roots, inner, walk, captures)
     # The order of the other operations hardly matters; that of writes to
     # memory follows from the versions that they depend on.
     reached = Captures()
     found = _linearize(roots, inner, walk, reached)
-    first = local_types.accesses(found)
+    first = accesses(found)
     if first:
         for node in found:
             node.walk = 0

@@ -1,5 +1,6 @@
 cimport cython
 
+from lumijit.compiler.ir.local_types cimport access_of
 from lumijit.compiler.ir.nodes cimport Node, begin_walk
 from lumijit.compiler.ir.ops.record cimport Op
 
@@ -8,7 +9,7 @@ cdef class Block:
     cdef readonly tuple nodes
     cdef readonly tuple outputs
     cdef Py_ssize_t _weight
-    cdef object _last_access
+    cdef Py_ssize_t _last_access
 
 
 cdef class Region:

@@ -45,7 +45,8 @@ class Block:
     def last_access(self) -> int:
         """When its code has accessed local memory last, by number; 0: never."""
         if self._last_access < 0:
-            self._last_access = max(map(access_of, self.nodes), default=0)
+            found = [access_of(node) for node in self.nodes]
+            self._last_access = max(found, default=0)
         return self._last_access
 
 

@@ -341,20 +341,18 @@ def close_loop(
             for key, (holder, original) in inner.writes.items()
         }
     _note_targets(inner, captures)
-    used: set[int] = set()
+    used: set[Node] = set()
     changed = [k for k, arg in enumerate(args) if outputs[k] is not arg]
     if len(changed) < len(args):
         # Which of those that are passed on as they are somebody reads.
-        used.add(id(cond))
+        used.add(cond)
         for found in (header.nodes, nodes):
             for node in found:
-                for dep in node.deps:
-                    used.add(id(dep))
+                used.update(node.deps)
             if vertices.variables:
                 used.update(hidden.references(found))
-        for k in changed:
-            used.add(id(outputs[k]))
-    kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or id(arg) in used]
+        used.update([outputs[k] for k in changed])
+    kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or arg in used]
     body = Block(nodes, tuple([outputs[k] for k in kept]))
     heads = tuple([inits[k] for k in kept])
     phis = tuple([args[k] for k in kept])
