@@ -104,7 +104,7 @@ def accesses(nodes: Iterable[Node]) -> list[Node]:
     In that order, reads of a version come before the write that replaces it, so
     that writes can happen in place.
     """
-    found = []
+    found: list[tuple[int, int, Node]] = []
     for node in nodes:
         serial = access_of(node)
         if serial:

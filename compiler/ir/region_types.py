@@ -235,7 +235,8 @@ def operations(node: Node) -> int:
     """Return how many operations a node stands for."""
     if node.op.lower is not None or node.op not in REGIONS:
         return 1
-    return sum([block.weight for block in node.attr.blocks], 1)
+    inside: int = sum([block.weight for block in node.attr.blocks])
+    return 1 + inside
 
 
 def attr_key(node: Node) -> Any:

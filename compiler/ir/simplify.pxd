@@ -5,6 +5,8 @@ from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.ir.ops.record cimport Op
 
 
+cdef dict RULES
+
 cpdef Node unary(Op op, Node a)
 
 @cython.locals(found=Node, known=Node, size=Py_ssize_t)

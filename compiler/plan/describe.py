@@ -26,7 +26,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import attr_key, references_inside, operations
+from lumijit.compiler.ir.region_types import attr_key, operations, references_inside
 from lumijit.compiler.ir.roles import is_effect, operands, read_deps, source_deps
 from lumijit.compiler.plan.program import (
     STREAMING_FROM,

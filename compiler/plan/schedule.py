@@ -32,7 +32,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import references_inside, operations
+from lumijit.compiler.ir.region_types import operations, references_inside
 from lumijit.compiler.ir.roles import (
     is_effect,
     is_returning,

@@ -167,8 +167,8 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
     """Return a body's structure as a value, and the operands that are left open."""
     rows: list[Any] = []
     uses: list[_Use] = []
-    walk, number = begin_walk(), 0
-    for user in body.code.nodes:
+    walk = begin_walk()
+    for number, user in enumerate(body.code.nodes):
         deps = user.deps
         rows.append(user.op.index)
         rows.append(user.type.index)
@@ -190,7 +190,6 @@ def _describe(body: Body) -> tuple[Any, list[_Use]]:
                 if kind is not None:
                     uses.append(_Use(user, k, dep, is_address))
         user.walk, user.number = walk, number
-        number += 1
     for k, dep in enumerate(body.outputs):
         if dep.walk == walk:
             rows.append(dep.number)

@@ -140,9 +140,7 @@ class _Tracer:
         if is_pure and self._is_merging and results.is_like(value):
             self._pure[value._node] = body
 
-    def _match(
-        self, callee: Callee, body: Body, value: Any, written: Set[int]
-    ) -> None:
+    def _match(self, callee: Callee, body: Body, value: Any, written: Set[int]) -> None:
         """Enter results of any structure."""
         leaves = self.call.results.match(callee, value)
         if not written:
