@@ -20,7 +20,7 @@ from lumijit.compiler.ir.ops.logic import AND, EQ, LT, NE
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, GATHER, LITERAL
 from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.record import local, memory, regions
-from lumijit.compiler.record.merging import Body as Body
+from lumijit.compiler.record.bodies import Body as Body
 from lumijit.compiler.record.merging import Closures, Group, group
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32

@@ -1,19 +1,9 @@
 cimport cython
 
-from lumijit.compiler.ir.captures cimport Code
 from lumijit.compiler.ir.nodes cimport Node, Scope, begin_walk
 from lumijit.compiler.ir.region_types cimport attr_key
 from lumijit.compiler.ir.roles cimport operands
-
-
-cdef class Body:
-    cdef public Scope scope
-    cdef public list effects
-    cdef public dict writes
-    cdef public tuple outputs
-    cdef public list positions
-    cdef public dict locals
-    cdef Code _code
+from lumijit.compiler.record.bodies cimport Body
 
 
 cdef class _Use:
@@ -24,7 +14,7 @@ cdef class _Use:
 
 
 @cython.locals(
-    code=Code, user=Node, dep=Node, deps=tuple, rows=list, uses=list, walk=Py_ssize_t,
+    user=Node, dep=Node, deps=tuple, rows=list, uses=list, walk=Py_ssize_t,
     number=Py_ssize_t, k=Py_ssize_t, is_address=bint,
 )
 cdef tuple _describe(Body body)

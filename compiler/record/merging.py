@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from lumijit.compiler.ir import placement, trace, vertices
-from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope, begin_walk
 from lumijit.compiler.ir.ops.arithmetic import MUL
@@ -38,6 +37,7 @@ from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.record import memory, regions
+from lumijit.compiler.record.bodies import Body
 from lumijit.compiler.record.reductions import evaluated
 from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.runtime import recorders
@@ -49,53 +49,6 @@ _COPIES_PER_BLOCK = 4096
 _READ_TOGETHER = 8
 _NOWHERE = range(0)
 _NOTHING: frozenset[Node] = frozenset()
-
-
-class Body:
-    """What was traced for one callable; `positions` are the indices that select it.
-
-    `writes` are the arrays that it writes, `locals` the local buffers from outside
-    that it accesses, as in `Scope`. Bodies of one call are traced in one scope and
-    share nodes.
-    """
-
-    __slots__ = (
-        "_code",
-        "effects",
-        "locals",
-        "outputs",
-        "positions",
-        "scope",
-        "writes",
-    )
-
-    def __init__(
-        self,
-        scope: Scope,
-        effects: list[Node],
-        writes: dict[int, Any],
-        outputs: tuple[Node, ...],
-        positions: list[int],
-        buffers: dict[int, Any] | None = None,
-    ) -> None:
-        self.scope = scope
-        self.effects = effects
-        self.writes = writes
-        self.outputs = outputs
-        self.positions = positions
-        self.locals: dict[int, Any] = {} if buffers is None else buffers
-        self._code: Code | None = None
-
-    @property
-    def code(self) -> Code:
-        """What it computes, in order."""
-        if self._code is None:
-            self._code = Code((*self.effects, *self.outputs), self.scope)
-        return self._code
-
-    def changed(self) -> None:
-        """Forget the code, after effects or results were replaced."""
-        self._code = None
 
 
 class _Use:

@@ -1,7 +1,7 @@
 cimport cython
 
 from lumijit.compiler.ir.nodes cimport Scope
-from lumijit.compiler.record.merging cimport Body
+from lumijit.compiler.record.bodies cimport Body
 from lumijit.control.invocation cimport Invocation
 from lumijit.control.results cimport Results
 

@@ -13,7 +13,7 @@ from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.record import calls, regions
-from lumijit.compiler.record.merging import Body
+from lumijit.compiler.record.bodies import Body
 from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.results import Entry
