@@ -42,8 +42,17 @@ def _check(array: Array, position: int) -> None:
 
 
 def _component(position: int) -> property:
-    def read(self: Array) -> Array:
+    # Vectors that have it, and are indexed as all are.
+    vectors: set[type[Any]] = set()
+
+    def read(self: Any) -> Array:
+        cls = type(self)
+        if cls in vectors:
+            found: Array = self._items[position]
+            return found
         _check(self, position)
+        if getattr(cls, "__getitem__", None) is NestedArray.__getitem__:
+            vectors.add(cls)
         return self[position]
 
     def write(self: Array, value: Any) -> None:

@@ -91,7 +91,8 @@ def _apply_vectors(op: Op, operands: tuple[Any, ...]) -> Array | None:
     if len(columns) == 1:
         nodes = [emit1(op, a) for a in columns[0]]
     elif len(columns) == 2:
-        nodes = [emit2(op, a, b) for a, b in zip(*columns, strict=True)]
+        others = columns[1]
+        nodes = [emit2(op, a, others[k]) for k, a in enumerate(columns[0])]
     else:
         nodes = [emit3(op, a, b, c) for a, b, c in zip(*columns, strict=True)]
     found: Array = wrap_nested(result, [wrap(item_result, n) for n in nodes])

@@ -303,6 +303,8 @@ def write_host(array: Array, key: Any, value: Any) -> None:
 
 def read_nested(array: Array, key: Any) -> Any:
     """Serve `x[key]` for a nested array."""
+    if key.__class__ is int and 0 <= key < len(array._items):
+        return array._items[key]
     if _is_integer(key):
         name = f"{type(array).__name__}[…]"
         return array._items[position_of(key, len(array), name)]

@@ -262,9 +262,11 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
         kind = type(other)
         items = []
         if kind is cls:
-            for a, b in zip(self._items, other._items, strict=True):
+            # (`zip(strict=True)` takes as long as two operations.)
+            others = other._items
+            for k, a in enumerate(self._items):
                 r = new_holder(result_leaf)
-                r._node = emit2(op, a._node, b._node)
+                r._node = emit2(op, a._node, others[k]._node)
                 items.append(r)
         elif kind is leaf or kind in numbers:
             node = other._node if kind is leaf else literal(other)

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lumijit.compiler.ir import local_types, trace, vertices
 from lumijit.compiler.ir.captures import Captures, in_order
-from lumijit.compiler.ir.nodes import Node, Scope, reached
+from lumijit.compiler.ir.nodes import Node, Scope, begin_walk_after, reached
 from lumijit.compiler.ir.ops.structural import CONSUMED, PROJECT, REGIONS
 from lumijit.compiler.ir.roles import is_effect, read_deps
 from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.launch import evaluate
 from lumijit.compiler.transform.rewriting import (
     Rewriter,
     pure_nodes,
@@ -57,7 +58,9 @@ def _needed(
     if home is None:
         return []
     inside = [node for node in outputs if node.scope is home]
-    ordered = in_order(inside, home, set(args), Captures())
+    # Other threads may differentiate what was recorded, too.
+    with evaluate.lock:
+        ordered = in_order(inside, home, begin_walk_after(args), Captures())
     left = [node for node in ordered if id(node) not in images]
     return [n for n in pure_nodes(left, inside) if n.op is not CONSUMED]
 

@@ -1,6 +1,7 @@
 cimport cython
 
-from lumijit.compiler.ir.nodes cimport Node, Scope
+from lumijit.compiler.ir.local_types cimport accesses, in_use
+from lumijit.compiler.ir.nodes cimport Node, Scope, begin_walk, begin_walk_after
 
 
 cdef class Captures:
@@ -18,6 +19,11 @@ cdef class Code:
     order=list, stack=list, values=dict, root=Node, node=Node, dep=Node, deps=tuple,
     count=Py_ssize_t,
 )
-cdef tuple _linearize(object roots, Scope inner, set done, object captures)
+cdef tuple _linearize(
+    object roots, Scope inner, Py_ssize_t walk, Captures captures
+)
 
-cpdef tuple in_order(object roots, Scope inner, set done, object captures)
+@cython.locals(reached=Captures, found=tuple, node=Node)
+cpdef tuple in_order(
+    object roots, Scope inner, Py_ssize_t walk, Captures captures
+)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lumijit.compiler.ir import local_types
-from lumijit.compiler.ir.nodes import Node, Scope
+from lumijit.compiler.ir.local_types import accesses, in_use
+from lumijit.compiler.ir.nodes import Node, Scope, begin_walk, begin_walk_after
 from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.ir.roles import source_deps, value_deps, written_deps
 
@@ -18,9 +18,9 @@ class Captures:
     """Collects the outer nodes that a body refers to, by their use."""
 
     def __init__(self) -> None:
-        self.values: dict[int, Node] = {}
-        self.pointers: dict[int, Node] = {}
-        self.targets: dict[int, Node] = {}
+        self.values: dict[Node, None] = {}
+        self.pointers: dict[Node, None] = {}
+        self.targets: dict[Node, None] = {}
 
     def include(self, other: Captures) -> None:
         """Add what another body refers to."""
@@ -35,23 +35,23 @@ class Code:
 
     def __init__(self, roots: Iterable[Node], inner: Scope) -> None:
         self.captures = Captures()
-        self.nodes = in_order(roots, inner, set(), self.captures)
+        self.nodes = in_order(roots, inner, begin_walk(), self.captures)
 
 
 def _linearize(
-    roots: Iterable[Node], inner: Scope, done: set[Node], captures: Captures
+    roots: Iterable[Node], inner: Scope, walk: int, captures: Captures
 ) -> tuple[Node, ...]:
     """Order the nodes of a scope that `roots` need; note the outer nodes."""
     order: list[Node] = []
     values = captures.values
     for root in roots:
         if root.scope is not inner:
-            values[id(root)] = root
+            values[root] = None
             continue
         stack = [root]
         while stack:
             node = stack[-1]
-            if node in done:
+            if node.walk == walk:
                 stack.pop()
                 continue
             count = len(stack)
@@ -60,39 +60,45 @@ def _linearize(
             else:
                 deps = value_deps(node)
                 for dep in source_deps(node):
-                    captures.pointers[id(dep)] = dep
+                    captures.pointers[dep] = None
                 # Targets are captured by the scope's writes; only versions made
                 # inside belong to the body.
                 for dep in written_deps(node):
-                    if dep.scope is inner and dep not in done:
+                    if dep.scope is inner and dep.walk != walk:
                         stack.append(dep)
             for dep in deps:
                 if dep.scope is not inner:
-                    values[id(dep)] = dep
-                elif dep not in done:
+                    values[dep] = None
+                elif dep.walk != walk:
                     stack.append(dep)
             if len(stack) == count:
                 stack.pop()
-                done.add(node)
+                node.walk = walk
                 order.append(node)
     return tuple(order)
 
 
 def in_order(
-    roots: Iterable[Node], inner: Scope, done: set[Node], captures: Captures
+    roots: Iterable[Node], inner: Scope, walk: int, captures: Captures
 ) -> tuple[Node, ...]:
-    """Order the nodes of a scope, accesses of local memory as they were made."""
+    """Order the nodes of a scope, accesses of local memory as they were made.
+
+    Nodes that carry the mark `walk` are there already; those that are found get it.
+    Only one thread may do so at a time: that which records the scope, or who has the
+    lock of `evaluate`.
+    """
     roots = tuple(roots)
-    if not local_types.in_use():
-        return _linearize(roots, inner, done, captures)
+    if not in_use():
+        return _linearize(roots, inner, walk, captures)
     # The order of the other operations hardly matters; that of writes to
     # memory follows from the versions that they depend on.
-    seen, reached = set(done), Captures()
-    found = _linearize(roots, inner, seen, reached)
-    first = local_types.accesses(found)
+    reached = Captures()
+    found = _linearize(roots, inner, walk, reached)
+    first = accesses(found)
     if first:
-        return _linearize((*first, *roots), inner, done, captures)
-    done |= seen
+        for node in found:
+            node.walk = 0
+        return _linearize((*first, *roots), inner, walk, captures)
     captures.include(reached)
     return found
 
@@ -112,7 +118,7 @@ def shape(
         told by their ids.
     """
     captures = Captures()
-    nodes = in_order(roots, inner, set(labels), captures)
+    nodes = in_order(roots, inner, begin_walk_after(labels), captures)
     known = labels | {node: k for k, node in enumerate(nodes)}
     rows: list[Any] = []
     for node in nodes:

@@ -92,9 +92,9 @@ def access_of(node: Node) -> int:
     """Return when a node accessed local memory, or a region did last; 0: never."""
     if node.op.is_ordered:
         return int(node.attr)
-    if node.op not in REGIONS:
+    if node.op.lower is not None or node.op not in REGIONS:
         return 0
-    last: int = max(block.last_access for block in node.attr.blocks)
+    last: int = max([block.last_access for block in node.attr.blocks])
     return last
 
 
@@ -104,7 +104,11 @@ def accesses(nodes: Iterable[Node]) -> list[Node]:
     In that order, reads of a version come before the write that replaces it, so
     that writes can happen in place.
     """
-    found = [(serial, k, n) for k, n in enumerate(nodes) if (serial := access_of(n))]
+    found: list[tuple[int, int, Node]] = []
+    for node in nodes:
+        serial = access_of(node)
+        if serial:
+            found.append((serial, len(found), node))
     return [node for _, _, node in sorted(found)]
 
 

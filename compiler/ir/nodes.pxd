@@ -40,6 +40,9 @@ cdef class Scope:
     cdef public tuple arguments
 
 
-cdef Py_ssize_t _walks
+cdef object _walks
 
 cpdef Py_ssize_t begin_walk() except -1
+
+@cython.locals(walk=Py_ssize_t, node=Node)
+cpdef Py_ssize_t begin_walk_after(object done) except -1

@@ -6,6 +6,7 @@ are the dead-code elimination. `trace` makes nodes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -52,7 +53,7 @@ class Node:
     vertex: Any
     # Between which numbers the entries lie, as far as `ranges` has found out.
     range: tuple[Any, Any] | None
-    # The last walk of the planner that came here (0: none), and its number there.
+    # The last walk that came here (0: none), and its number there.
     walk: int
     number: int
 
@@ -111,18 +112,26 @@ class Scope:
 
 
 ROOT = Scope()
-_walks = 0
+# (Threads count at once; a number that comes again would pass nodes over.)
+_walks = itertools.count(1)
 
 
 def begin_walk() -> int:
-    """Return what nodes are marked with in one walk; there is one walk at a time.
+    """Return what nodes are marked with in one walk.
 
-    Walks through sets of ids take several times as long. Who walks has the lock of
-    `evaluate`.
+    Walks through sets of ids take several times as long. Of the program's own nodes,
+    there is one walk at a time: who walks has the lock of `evaluate`. Those of a body
+    belong to the thread that records it.
     """
-    global _walks
-    _walks += 1
-    return _walks
+    return next(_walks)
+
+
+def begin_walk_after(done: Iterable[Node]) -> int:
+    """Begin a walk that has come to some nodes."""
+    walk = begin_walk()
+    for node in done:
+        node.walk = walk
+    return walk
 
 
 def reached(roots: Iterable[T], below: Callable[[T], Iterable[T]]) -> list[T]:

@@ -1,14 +1,15 @@
 cimport cython
 
-from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.local_types cimport access_of
+from lumijit.compiler.ir.nodes cimport Node, begin_walk
 from lumijit.compiler.ir.ops.record cimport Op
 
 
 cdef class Block:
     cdef readonly tuple nodes
     cdef readonly tuple outputs
-    cdef object _weight
-    cdef object _last_access
+    cdef Py_ssize_t _weight
+    cdef Py_ssize_t _last_access
 
 
 cdef class Region:
@@ -25,7 +26,8 @@ cdef class Region:
 
 
 @cython.locals(
-    known=dict, rows=list, arg=Node, node=Node, d=Node, deps=tuple, count=Py_ssize_t,
+    known=dict, rows=list, arg=Node, node=Node, d=Node, block=Block, count=Py_ssize_t,
+    walk=Py_ssize_t,
 )
 cdef object _structure(object op, tuple args, object blocks, tuple deps)
 
@@ -34,6 +36,8 @@ cpdef tuple make_region(
     Op op, tuple args, object blocks, object label, tuple operands,
     bint is_consumed=*, object bound=*,
 )
+
+cpdef Py_ssize_t operations(Node node) except -1
 
 cpdef object attr_key(Node node)
 

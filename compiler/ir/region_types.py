@@ -14,7 +14,7 @@ from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction, joins
 from lumijit.compiler.ir.local_types import access_of
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Node, begin_walk
 from lumijit.compiler.ir.ops.logic import AND, NOT
 from lumijit.compiler.ir.ops.record import Op, Operands, region_operands
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, REGIONS
@@ -38,14 +38,15 @@ class Block:
     def weight(self) -> int:
         """How many operations there are, in regions inside as well."""
         if self._weight < 0:
-            self._weight = sum(map(weight, self.nodes))
+            self._weight = sum([operations(node) for node in self.nodes])
         return self._weight
 
     @property
     def last_access(self) -> int:
         """When its code has accessed local memory last, by number; 0: never."""
         if self._last_access < 0:
-            self._last_access = max(map(access_of, self.nodes), default=0)
+            found = [access_of(node) for node in self.nodes]
+            self._last_access = max(found, default=0)
         return self._last_access
 
 
@@ -184,26 +185,32 @@ def make_region(
 
 
 def _structure(op: Op, args: Nodes, blocks: Sequence[Block], deps: Nodes) -> Any:
-    """Describe a region's code by local indices; operands count from -1 down."""
+    """Describe a region's code by local indices; operands count from -1 down.
+
+    All in one tuple, which is compared and hashed sooner than one for each node.
+    """
     # Keyed by nodes: asking for ids takes longer than hashing them.
     known: dict[Node, int] = {d: -1 - k for k, d in enumerate(deps)}
-    count = 0
+    walk, count = begin_walk(), 0
     for arg in args:
-        known[arg] = count
+        arg.walk, arg.number = walk, count
         count += 1
     rows: list[Any] = [op.name]
     for block in blocks:
         for node in block.nodes:
-            known[node] = count
+            node.walk, node.number = walk, count
             count += 1
-            deps = node.deps
             attr = None if node.attr is None else attr_key(node)
-            head = node.op.index, node.type.index, attr
-            if len(deps) == 2:
-                rows.append((*head, known[deps[0]], known[deps[1]]))
-            else:
-                rows.append((*head, *[known[d] for d in deps]))
-        rows.append(tuple([known[n] for n in block.outputs]))
+            rows.append(node.op.index)
+            rows.append(node.type.index)
+            rows.append(attr)
+            rows.append(len(node.deps))
+            for d in node.deps:
+                rows.append(d.number if d.walk == walk else known[d])
+        rows.append(None)
+        for d in block.outputs:
+            rows.append(d.number if d.walk == walk else known[d])
+        rows.append(None)
     return tuple(rows)
 
 
@@ -224,11 +231,11 @@ def references_inside(region: Node, position: int) -> int:
     return count
 
 
-def weight(node: Node) -> int:
+def operations(node: Node) -> int:
     """Return how many operations a node stands for."""
-    if node.op not in REGIONS:
+    if node.op.lower is not None or node.op not in REGIONS:
         return 1
-    inside: int = sum(block.weight for block in node.attr.blocks)
+    inside: int = sum([block.weight for block in node.attr.blocks])
     return 1 + inside
 
 

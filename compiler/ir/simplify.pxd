@@ -6,6 +6,7 @@ from lumijit.compiler.ir.ops.record cimport Op
 
 
 cdef set unusual
+cdef dict RULES
 
 cpdef Node unary(Op op, Node a)
 

@@ -26,7 +26,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import attr_key, references_inside, weight
+from lumijit.compiler.ir.region_types import attr_key, operations, references_inside
 from lumijit.compiler.ir.roles import is_effect, operands, read_deps, source_deps
 from lumijit.compiler.plan.program import (
     STREAMING_FROM,
@@ -196,7 +196,7 @@ def describe(
             if attr is None:
                 key.append(op)
             elif op in REGIONS:
-                inside += weight(node)
+                inside += operations(node)
                 key.append((op, attr.key, attr.operands))
             else:
                 key.append((op, attr))
@@ -208,7 +208,7 @@ def describe(
                 return None
             written[node] = found
             key += _effect_key(node, found, targets)
-            inside += weight(node) if op in REGIONS else 0
+            inside += operations(node) if op in REGIONS else 0
             reached += read_deps(node)
         if op.lower is None:
             key.append(node.type)

@@ -170,6 +170,7 @@ class _Copier:
         # What an array in memory keeps alive (a table's textures) is no structure.
         made.attr = None if node.op is EVALUATED else attr
         made.deps, made.buffer, made.uses = deps, None, None
+        made.walk = 0
         made.scope = self._scope(node.scope)
         return made
 

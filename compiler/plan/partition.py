@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from lumijit.compiler.ir.local_types import LocalType
 from lumijit.compiler.ir.nodes import Node, begin_walk
 from lumijit.compiler.ir.ops.structural import LEAVES, PROJECT, REGIONS, WRITTEN
-from lumijit.compiler.ir.region_types import weight
+from lumijit.compiler.ir.region_types import operations
 from lumijit.compiler.plan.schedule import Group
 
 MAX_OPERATIONS = 3000
@@ -133,7 +133,7 @@ def _prices(order: list[Node], last: list[int]) -> tuple[list[int], list[int]]:
     for place, node in enumerate(order):
         is_entrywise = node.op.lower is not None
         is_region = not is_entrywise and node.op in REGIONS
-        total += weight(node) if is_region else 1
+        total += operations(node) if is_region else 1
         if last[place] == end:
             total += STORE_COST
         reached[place + 1] = total

@@ -14,7 +14,7 @@ from typing import Any
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.local_types import accesses, in_use
 from lumijit.compiler.ir.matrices import Outer
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import ROOT, Node, begin_walk
 from lumijit.compiler.ir.ops.record import VALUES_ONLY
 from lumijit.compiler.ir.ops.structural import (
     COUNTER,
@@ -28,10 +28,10 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.ir.roles import (
     is_effect,
-    operands,
     read_deps,
     source_deps,
     target_of,
+    value_deps,
     written_deps,
 )
 from lumijit.compiler.plan import target as targets
@@ -134,10 +134,10 @@ class Program:
         "key",
         "nodes",
         "outputs",
-        "pointer_ids",
+        "pointers",
         "size",
         "targets",
-        "value_ids",
+        "values",
     )
     arguments: list[Node]
     targets: dict[int, Destination]
@@ -164,9 +164,10 @@ class Program:
         self.effects = effects
         self.expand_limit = expand_limit
         self._all_nodes: list[Node] | None = None
-        self.pointer_ids: set[int] = set()
-        self.value_ids: set[int] = set()
-        self.nodes = self._walk()
+        # What nodes use by index, and what as values.
+        self.pointers: set[Node] = set()
+        self.values: set[Node] = set()
+        self.nodes = self._walk(())
         first = accesses(self.nodes) if in_use() else []
         if first:
             self.nodes = self._walk(first)
@@ -187,36 +188,43 @@ class Program:
             found = self._all_nodes = list(iterate_all(self.nodes))
         return found
 
-    def _walk(self, first: Iterable[Node] = ()) -> list[Node]:
+    def _walk(self, first: Iterable[Node]) -> list[Node]:
         order: list[Node] = []
-        done: set[int] = set()
-        self.value_ids = values = set()
-        pointers = self.pointer_ids
+        values, pointers = self.values, self.pointers
+        walk = begin_walk()
         for root in (*first, *self.outputs, *self.effects):
-            values.add(id(root))
-            stack: list[tuple[Node, bool]] = [(root, False)]
+            values.add(root)
+            # Below None, a node whose operands are above.
+            stack: list[Node | None] = [root]
             while stack:
-                node, ready = stack.pop()
-                if id(node) in done:
+                node = stack.pop()
+                is_ready = node is None
+                if is_ready:
+                    node = stack.pop()
+                assert node is not None
+                if node.walk == walk:
                     continue
-                if ready or not node.deps:
-                    done.add(id(node))
+                if is_ready or not node.deps:
+                    node.walk = walk
                     order.append(node)
                     continue
-                stack.append((node, True))
-                roles, deps = operands(node), node.deps
-                for dep in deps[roles.values]:
-                    values.add(id(dep))
-                    stack.append((dep, False))
-                if roles is VALUES_ONLY:
+                stack.append(node)
+                stack.append(None)
+                if node.op.operands is VALUES_ONLY:
+                    for dep in node.deps:
+                        values.add(dep)
+                        stack.append(dep)
                     continue
-                for dep in deps[roles.sources]:
-                    pointers.add(id(dep))
-                    stack.append((dep, False))
+                for dep in value_deps(node):
+                    values.add(dep)
+                    stack.append(dep)
+                for dep in source_deps(node):
+                    pointers.add(dep)
+                    stack.append(dep)
                 # What writes to a target before.
-                for dep in deps[roles.targets]:
+                for dep in written_deps(node):
                     if dep is not target_root(dep):
-                        stack.append((dep, False))
+                        stack.append(dep)
         return order
 
     def bind(self) -> None:
@@ -226,16 +234,18 @@ class Program:
         """
         self.arguments, self.targets = [], {}
         reached = [*self.outputs, *self.effects]
-        known: set[int] = set()
+        walk = begin_walk()
         for node in reached:
-            if id(node) in known:
+            if node.walk == walk:
                 continue
-            known.add(id(node))
+            node.walk = walk
             op = node.op
             if op is EVALUATED or (op is LITERAL and not is_baked(node)):
                 self.arguments.append(node)
-            written = written_deps(node)
-            for dep in written:
+            if op.operands is VALUES_ONLY:
+                reached += node.deps
+                continue
+            for dep in written_deps(node):
                 root = target_root(dep)
                 self.targets.setdefault(id(root), Destination(root))
                 if dep is not root:
@@ -248,13 +258,13 @@ class Program:
         One entry for each node: a number for a leaf, a tuple for an operation.
         """
         rows: list[Any] = []
-        local: dict[int, int] = {}
-        pointers = self.pointer_ids
+        values, pointers = self.values, self.pointers
         root_scope = ROOT
+        walk = begin_walk()
         for k, node in enumerate(self.nodes):
             if node.scope is not root_scope:
                 raise leaked_symbol(node)
-            local[id(node)] = k
+            node.walk, node.number = walk, k
             op = node.op
             if op is LITERAL:
                 if (node.attr == 0 or node.type is BOOL) and is_baked(node):
@@ -264,39 +274,39 @@ class Program:
             elif op is EVALUATED:
                 used_as = 2
                 if pointers:
-                    values = self.value_ids
-                    used_as = 2 * (id(node) in values) + 4 * (id(node) in pointers)
+                    used_as = 2 * (node in values) + 4 * (node in pointers)
                 rows.append(_MEMORY + 8 * node.type.index + used_as + (node.size == 1))
             elif op is COUNTER:
                 rows.append(_COUNTER)
             elif op is UNDEFINED:
                 rows.append(_UNDEFINED + node.type.index)
             else:
-                refs = [local.get(id(d), -1) for d in node.deps]
+                refs = [d.number if d.walk == walk else -1 for d in node.deps]
                 attr = node.attr
                 if attr is not None:
                     attr = attr_key(node)
                 rows.append((op.index, node.type.index, attr, *refs))
         size = self.size
-        for position, target in enumerate(self.targets.values()):
-            root = target.root
-            local.setdefault(id(root), -2 - position)
-            rows.append((root.type.index, target.private_op, self._uses(target, local)))
-        rows.append(tuple([local[id(n)] for n in self.outputs]))
+        uses = self._uses()
+        for key, target in self.targets.items():
+            dtype = target.root.type
+            rows.append((dtype.index, target.private_op, tuple(uses.get(key, ()))))
+        rows.append(tuple([node.number for node in self.outputs]))
         self.is_streaming = is_streaming(self.outputs, self.arguments, size)
         rows.append((size == 1, self.is_streaming, device.present().environment))
         return tuple(rows)
 
-    def _uses(self, target: Destination, local: dict[int, int]) -> Any:
+    def _uses(self) -> dict[int, list[Any]]:
         """List which top-level nodes write a target (their operand is no slot)."""
-        found = []
-        for node in self.nodes:
-            if node.op in REGIONS or is_effect(node):
-                addressed = (*source_deps(node), *written_deps(node))
-                for position, dep in enumerate(addressed):
-                    if target_root(dep) is target.root:
-                        found.append((local[id(node)], position))
-        return tuple(found)
+        found: dict[int, list[Any]] = {}
+        if self.targets:
+            for node in self.nodes:
+                if node.op in REGIONS or is_effect(node):
+                    addressed = (*source_deps(node), *written_deps(node))
+                    for position, dep in enumerate(addressed):
+                        key = id(target_root(dep))
+                        found.setdefault(key, []).append((node.number, position))
+        return found
 
 
 def is_streaming(outputs: list[Node], nodes: Iterable[Node], size: int) -> bool:

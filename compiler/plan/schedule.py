@@ -32,7 +32,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
-from lumijit.compiler.ir.region_types import references_inside, weight
+from lumijit.compiler.ir.region_types import operations, references_inside
 from lumijit.compiler.ir.roles import (
     is_effect,
     is_returning,
@@ -193,7 +193,7 @@ class _Planner:
         self._enter(node, level)
         self.placed.append(node)
         if node.op in REGIONS:
-            self.plan.weight += weight(node)
+            self.plan.weight += operations(node)
         if node.op is PROJECT:
             writer = node.deps[0]
             if is_effect(writer):
@@ -271,7 +271,7 @@ class _Planner:
         runs |= {(phases[node.number], node.size) for node in self.effects}
         costs = [0] * len(phases)
         for node in self.placed:
-            cost = weight(node) if node.op in REGIONS else 1
+            cost = operations(node) if node.op in REGIONS else 1
             level = phases[node.number]
             for dep in value_deps(node):
                 needed, before = costs[dep.number], phases[dep.number]

@@ -20,7 +20,7 @@ from lumijit.compiler.ir.ops.logic import AND, EQ, LT, NE
 from lumijit.compiler.ir.ops.structural import BITCAST, CAST, GATHER, LITERAL
 from lumijit.compiler.ir.region_types import attr_key
 from lumijit.compiler.record import local, memory, regions
-from lumijit.compiler.record.merging import Body as Body
+from lumijit.compiler.record.bodies import Body as Body
 from lumijit.compiler.record.merging import Closures, Group, group
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import UINT32
@@ -103,8 +103,9 @@ def close_bodies(
 def _with_buffers(bodies: Sequence[Body]) -> tuple[local.Sides, tuple[Node, ...]]:
     """Make results of the buffers from outside; return them, and how they were."""
     buffers = local.side_versions(bodies)
-    for k, body in enumerate(bodies):
-        body.outputs += tuple(versions[k] for _, versions in buffers)
+    if buffers:
+        for k, body in enumerate(bodies):
+            body.outputs += tuple([versions[k] for _, versions in buffers])
     return buffers, local.originals(bodies, buffers)
 
 
@@ -120,10 +121,10 @@ def _close(
 
     `buffers` are the last results where nothing is called.
     """
-    outputs = [
-        tuple(n for k, n in enumerate(body.outputs) if k not in common)
-        for body in bodies
-    ]
+    outputs = [body.outputs for body in bodies]
+    if common:
+        kept = [k for k in range(len(outputs[0])) if k not in common]
+        outputs = [tuple([outs[k] for k in kept]) for outs in outputs]
     if not outputs[0] and not written.writes:
         return []
     count = len(outputs[0]) - len(buffers)
@@ -174,10 +175,12 @@ def _select(
     index: Node, active: Node, count: int, groups: list[Group], closures: Closures
 ) -> Node:
     """Return the number of an element's body plus 1, or 0."""
-    numbers = np.zeros(count, np.uint32)
+    listed = [0] * count
     for k, found in enumerate(groups):
         for member in found.members:
-            numbers[member.positions] = k + 1
+            for position in member.positions:
+                listed[position] = k + 1
+    numbers = np.array(listed, np.uint32)
     selector = None
     if not closures.has_data:
         selector = _without_table(index, active, numbers)

@@ -344,8 +344,9 @@ def side_versions(scopes: Iterable[Touching]) -> Sides:
     scopes = list(scopes)
     touched: dict[int, Carried] = {}
     for scope in scopes:
-        suspend(scope)
-        touched.update(scope.locals)
+        if scope.locals:
+            suspend(scope)
+            touched.update(scope.locals)
     found = []
     for key, carried in touched.items():
         entries = [scope.locals.get(key) for scope in scopes]

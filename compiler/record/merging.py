@@ -12,16 +12,15 @@ from __future__ import annotations
 import struct
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from lumijit.compiler.ir import placement, trace, vertices
-from lumijit.compiler.ir.captures import Code
 from lumijit.compiler.ir.local_types import is_local
-from lumijit.compiler.ir.nodes import ROOT, Node, Scope
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope, begin_walk
 from lumijit.compiler.ir.ops.arithmetic import MUL
 from lumijit.compiler.ir.ops.logic import NE
 from lumijit.compiler.ir.ops.structural import (
@@ -38,55 +37,35 @@ from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.launch.evaluate import evaluate, from_numpy, opaque
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.record import memory, regions
+from lumijit.compiler.record.bodies import Body
 from lumijit.compiler.record.reductions import evaluated
 from lumijit.compiler.transform.rewriting import Rewriter
 from lumijit.runtime import recorders
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 
 _COPIES_PER_BLOCK = 4096
 # Tables of up to so many columns are read at once.
 _READ_TOGETHER = 8
 _NOWHERE = range(0)
+_NOTHING: frozenset[Node] = frozenset()
 
 
-@dataclass
-class Body:
-    """What was traced for one callable; `positions` are the indices that select it.
-
-    `writes` are the arrays that it writes, `locals` the local buffers from outside
-    that it accesses, as in `Scope`. Bodies of one call are traced in one scope and
-    share nodes.
-    """
-
-    scope: Scope
-    effects: list[Node]
-    writes: dict[int, Any]
-    outputs: tuple[Node, ...]
-    positions: list[int]
-    locals: dict[int, Any] = field(default_factory=dict)
-
-    @cached_property
-    def code(self) -> Code:
-        """What it computes, in order."""
-        return Code((*self.effects, *self.outputs), self.scope)
-
-    def changed(self) -> None:
-        """Forget the code, after effects or results were replaced."""
-        self.__dict__.pop("code", None)
-
-
-class _Use(NamedTuple):
+class _Use:
     """One operand that comes from outside and may become data.
 
     It is that of a node, or (`user` is None) one of the body's results.
     """
 
-    user: Node | None
-    operand: int
-    node: Node
-    is_address: bool
+    __slots__ = ("is_address", "node", "operand", "user")
+
+    def __init__(
+        self, user: Node | None, operand: int, node: Node, is_address: bool
+    ) -> None:
+        self.user = user
+        self.operand = operand
+        self.node = node
+        self.is_address = is_address
 
 
 Column = tuple[list[_Use], list[Node]]
@@ -130,7 +109,7 @@ def _unique(bodies: Sequence[Body]) -> list[Body]:
     """Unite bodies that compute the very same, as value numbering has found."""
     found: dict[Any, Body] = {}
     for k, body in enumerate(bodies):
-        key: Any = k if body.effects else tuple(map(id, body.outputs))
+        key: Any = k if body.effects else body.outputs
         known = found.setdefault(key, body)
         if known is not body:
             known.positions = known.positions + body.positions
@@ -139,66 +118,70 @@ def _unique(bodies: Sequence[Body]) -> list[Body]:
 
 def _describe(body: Body) -> tuple[Any, list[_Use]]:
     """Return a body's structure as a value, and the operands that are left open."""
-    local: dict[Node, int] = {}
     rows: list[Any] = []
     uses: list[_Use] = []
-
-    def refer(
-        user: Node | None,
-        deps: tuple[Node, ...],
-        addresses: range,
-        fixed: Collection[Node] = (),
-    ) -> None:
-        for k, dep in enumerate(deps):
-            ref: Any = local.get(dep)
-            if ref is None:
-                is_address = k in addresses
-                ref = None if dep in fixed else _open_kind(dep, is_address)
-                if ref is None:
-                    ref = ("outer", id(dep))
-                else:
-                    uses.append(_Use(user, k, dep, is_address))
-            rows.append(ref)
-
+    walk = begin_walk()
     for number, user in enumerate(body.code.nodes):
-        attr, deps = user.attr, user.deps
-        if attr is not None:
-            attr = attr_key(user)
-        rows += (user.op.index, user.type.index, attr, len(deps))
+        deps = user.deps
+        rows.append(user.op.index)
+        rows.append(user.type.index)
+        rows.append(None if user.attr is None else attr_key(user))
+        rows.append(len(deps))
         if user.vertex is not None:
             rows.append(_derivative_kind(user))
-        indexed = operands(user).sources
-        fixed = _read_as_matrices(user)
-        refer(user, deps, range(*indexed.indices(len(deps))), fixed)
-        local[user] = number
-    refer(None, body.outputs, _NOWHERE)
-    written = [id(original) for _, original in body.writes.values()]
-    return (tuple(rows), tuple(written)), uses
+        addresses, fixed = _NOWHERE, _NOTHING
+        if user.op.lower is None:
+            addresses = range(*operands(user).sources.indices(len(deps)))
+            fixed = _read_as_matrices(user)
+        for k, dep in enumerate(deps):
+            if dep.walk == walk:
+                rows.append(dep.number)
+            else:
+                is_address = k in addresses
+                kind = None if dep in fixed else _open_kind(dep, is_address)
+                rows.append(dep if kind is None else kind)
+                if kind is not None:
+                    uses.append(_Use(user, k, dep, is_address))
+        user.walk, user.number = walk, number
+    for k, dep in enumerate(body.outputs):
+        if dep.walk == walk:
+            rows.append(dep.number)
+        else:
+            kind = _open_kind(dep, False)
+            rows.append(dep if kind is None else kind)
+            if kind is not None:
+                uses.append(_Use(None, k, dep, False))
+    rows += [original for _, original in body.writes.values()]
+    return tuple(rows), uses
 
 
-def _read_as_matrices(node: Node) -> set[Node]:
+def _read_as_matrices(node: Node) -> frozenset[Node]:
     """Return the arrays of which a node reads matrices: these are no data."""
     if node.op is PRODUCT:
-        return {node.deps[0]}
+        return frozenset(node.deps[:1])
     if node.op not in REGIONS:
-        return set()
-    inside = (n for block in node.attr.blocks for n in block.nodes)
-    return set().union(*map(_read_as_matrices, inside))
+        return _NOTHING
+    inside = [n for block in node.attr.blocks for n in block.nodes]
+    return _NOTHING.union(*map(_read_as_matrices, inside))
 
 
-def _open_kind(node: Node, is_address: bool) -> Any:
-    """Return what an operand must have in common to become data, or None."""
+def _open_kind(node: Node, is_address: bool) -> int | None:
+    """Return what an operand must have in common to become data, or None.
+
+    A number below 0, as others number the nodes of the body.
+    """
     if node.scope is not ROOT:
         return None
     if node.op is LITERAL and not is_address:
-        return None if node.type is BOOL else ("value", node.type.index)
+        return None if node.type is BOOL else -1 - 4 * node.type.index
     if is_local(node):
         return None
     is_tracked = vertices.is_tracked(node)
     if is_address:
-        return None if is_tracked else ("address", node.type.index)
-    is_value = node.size == 1 and node.op not in (UNDEFINED, WRITTEN)
-    return ("value", node.type.index, is_tracked) if is_value else None
+        return None if is_tracked else -4 - 4 * node.type.index
+    if node.size != 1 or node.op is UNDEFINED or node.op is WRITTEN:
+        return None
+    return (-3 if is_tracked else -2) - 4 * node.type.index
 
 
 def _derivative_kind(node: Node) -> Any:
@@ -220,13 +203,13 @@ def _derivative_kind(node: Node) -> Any:
 
 def _find_columns(found: Group) -> None:
     """List the operands in which the members of a group differ, each kind once."""
-    columns: dict[tuple[bool, tuple[int, ...]], Column] = {}
-    for uses in zip(*found.uses, strict=True):
-        nodes = [use.node for use in uses]
+    columns: dict[tuple[bool, tuple[Node, ...]], Column] = {}
+    for k, first in enumerate(found.uses[0]):
+        nodes = [uses[k].node for uses in found.uses]
         if nodes.count(nodes[0]) == len(nodes):
             continue
-        key = uses[0].is_address, tuple(map(id, nodes))
-        columns.setdefault(key, ([], nodes))[0].append(uses[0])
+        key = first.is_address, tuple(nodes)
+        columns.setdefault(key, ([], nodes))[0].append(first)
     for column in columns.values():
         is_tracked = not column[0][0].is_address and vertices.is_tracked(column[1][0])
         (found.tracked if is_tracked else found.columns).append(column)

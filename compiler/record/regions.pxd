@@ -1,7 +1,7 @@
 cimport cython
 
 from lumijit.compiler.ir.captures cimport Captures, in_order
-from lumijit.compiler.ir.nodes cimport Node, Scope
+from lumijit.compiler.ir.nodes cimport Node, Scope, begin_walk, begin_walk_after
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.region_types cimport Block, make_region
 from lumijit.compiler.ir.roles cimport is_effect
@@ -27,16 +27,16 @@ cpdef Node argument(DType dtype, Py_ssize_t size, object position, Node initial=
 cdef object _note_targets(Scope inner, Captures captures)
 
 @cython.locals(
-    heads_ids=set, values=list, sources=list, targets=list, deps=tuple, node=Node,
-    head=Node, n=Node, key=object, inner=Scope,
+    known=set, values=list, sources=list, targets=list, deps=tuple, node=Node, n=Node,
+    inner=Scope,
 )
 cdef Node _finish(
     Op op, tuple args, object blocks, tuple heads, Captures captures, object scopes,
     object label,
 )
 
-@cython.locals(seen=set, n=Node, block=Block)
-cdef object _region_size(Op op, object blocks, list values)
+@cython.locals(size=Py_ssize_t, is_mixed=bint, n=Node, block=Block)
+cdef Py_ssize_t _region_size(Op op, object blocks, list values) except -1
 
 @cython.locals(current=Scope, inner=Scope, holders=dict, positions=dict, written=Node)
 cdef object _publish(Node node, object scopes, list targets)

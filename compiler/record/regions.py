@@ -14,7 +14,7 @@ from typing import Any
 
 from lumijit.compiler.ir import blends, trace, value_numbering, vertices
 from lumijit.compiler.ir.captures import Captures, Code, in_order
-from lumijit.compiler.ir.nodes import ROOT, Node, Scope
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope, begin_walk, begin_walk_after
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
@@ -150,7 +150,7 @@ def argument(
 def _note_targets(inner: Scope, captures: Captures) -> None:
     if inner.writes:
         for _, original in inner.writes.values():
-            captures.targets[id(original)] = original
+            captures.targets[original] = None
 
 
 def _finish(
@@ -165,13 +165,9 @@ def _finish(
     """Make the region node in the current scope and publish its writes."""
     if captures.targets:
         check_unread(label, blocks, scopes)
-    heads_ids = {id(head) for head in heads}
-    values = [*heads]
-    for key, n in captures.values.items():
-        if key not in heads_ids:
-            values.append(n)
-    sources = list(captures.pointers.values())
-    targets = list(captures.targets.values())
+    known = set(heads)
+    values = [*heads, *[n for n in captures.values if n not in known]]
+    sources, targets = [*captures.pointers], [*captures.targets]
     size = _region_size(op, blocks, values)
     operands = values, sources, targets
     bound = scopes[0].bound
@@ -223,18 +219,18 @@ def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
 
 def _region_size(op: Op, blocks: Sequence[Block], values: list[Node]) -> int:
     """Return over how many elements a region runs: all that it reads agree."""
-    seen = {n.size for n in values}
-    for block in blocks:
-        for n in block.nodes:
+    size, is_mixed = 1, False
+    for nodes in (values, *[block.nodes for block in blocks]):
+        for n in nodes:
             # A version has the size of its array, however many elements write to it.
-            if n.op is not WRITTEN:
-                seen.add(n.size)
-    seen.discard(1)
-    if len(seen) > 1:
-        nodes = [*values, *[n for block in blocks for n in block.nodes]]
-        mixed = [n for n in nodes if n.size != 1 and n.op is not WRITTEN]
+            if n.size != size and n.size != 1 and n.op is not WRITTEN:
+                is_mixed |= size != 1
+                size = n.size
+    if is_mixed:
+        found = [*values, *[n for block in blocks for n in block.nodes]]
+        mixed = [n for n in found if n.size != 1 and n.op is not WRITTEN]
         raise trace.size_mismatch(op, tuple(mixed[:8]))
-    return seen.pop() if seen else 1
+    return size
 
 
 def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
@@ -280,13 +276,13 @@ def forget(inner: Scope) -> None:
     inner.claimed = {}
 
 
-def _check_reads(inner: Scope, values: dict[int, Node]) -> None:
+def _check_reads(inner: Scope, values: dict[Node, None]) -> None:
     """Refuse a loop that reads an array which its iterations before have written.
 
     The body refers to the contents before the loop, so it would miss the writes.
     """
     for holder, original in inner.writes.values():
-        if id(original) in inner.reads or id(original) in values:
+        if id(original) in inner.reads or original in values:
             raise ReadError(
                 holder,
                 inner.label or "while_loop",
@@ -330,9 +326,9 @@ def close_loop(
     if vertices.variables:
         check_isolated(args, outputs, inner)
     captures = Captures()
-    done = set(args)
-    header = Block(in_order([cond], inner, done, captures), (cond,))
-    nodes = in_order((*inner.effects, *outputs), inner, done, captures)
+    walk = begin_walk_after(args)
+    header = Block(in_order([cond], inner, walk, captures), (cond,))
+    nodes = in_order((*inner.effects, *outputs), inner, walk, captures)
     if inner.writes:
         _check_reads(inner, captures.values)
     if stand_ins:
@@ -345,20 +341,18 @@ def close_loop(
             for key, (holder, original) in inner.writes.items()
         }
     _note_targets(inner, captures)
-    used: set[int] = set()
+    used: set[Node] = set()
     changed = [k for k, arg in enumerate(args) if outputs[k] is not arg]
     if len(changed) < len(args):
         # Which of those that are passed on as they are somebody reads.
-        used.add(id(cond))
+        used.add(cond)
         for found in (header.nodes, nodes):
             for node in found:
-                for dep in node.deps:
-                    used.add(id(dep))
+                used.update(node.deps)
             if vertices.variables:
                 used.update(hidden.references(found))
-        for k in changed:
-            used.add(id(outputs[k]))
-    kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or id(arg) in used]
+        used.update([outputs[k] for k in changed])
+    kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or arg in used]
     body = Block(nodes, tuple([outputs[k] for k in kept]))
     heads = tuple([inits[k] for k in kept])
     phis = tuple([args[k] for k in kept])
@@ -393,7 +387,7 @@ def close_branch(
     captures = Captures()
     blocks = []
     for inner, outs in ((first, outputs[0]), (second, outputs[1])):
-        nodes = in_order((*inner.effects, *outs), inner, set(), captures)
+        nodes = in_order((*inner.effects, *outs), inner, begin_walk(), captures)
         _note_targets(inner, captures)
         blocks.append(Block(nodes, outs))
     node = _finish(BRANCH, (), blocks, (cond,), captures, scopes, first.label)

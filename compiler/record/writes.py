@@ -47,30 +47,31 @@ class Found(dict[int, Writes]):
     """The writes to arrays, by the ids of these.
 
     `has_single` tells whether any was a single write, not one per element, or any
-    gradient was given once.
+    gradient was given once. `outer`: what was watched when this began.
     """
 
-    __slots__ = ("has_single",)
+    __slots__ = ("has_single", "outer")
 
-    def __init__(self) -> None:
+    def __init__(self, outer: Found | None) -> None:
         super().__init__()
         self.has_single = False
+        self.outer = outer
 
 
 class watched:
     """Note the writes outside of regions; if the construct raises, undo them."""
 
-    __slots__ = ("_found", "_outer")
+    __slots__ = ("_found",)
 
     def __enter__(self) -> Found:
-        self._outer = trace.state.watched
-        self._found = Found()
+        self._found = Found(trace.state.watched)
         on_error(self._undo)
         trace.state.watched = self._found
         return self._found
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        outer, found = self._outer, self._found
+        found = self._found
+        outer = found.outer
         trace.state.watched = outer
         if kind is not None:
             return
@@ -193,7 +194,7 @@ def claim(holder: Holder) -> None:
         holder._rehouse(trace.undefined(node.type, node.size))
         _note_renewed(node, holder._node)
     elif trace.state.scope is ROOT:
-        kept = _times_held(node)
+        kept = _times_held(holder, node)
         del node
         if _references(holder) > _UNSHARED + kept:
             node = holder._node
@@ -243,9 +244,18 @@ def _has_several(node: Node) -> bool:
     return count >= _SEVERAL
 
 
-def _times_held(node: Node) -> int:
-    """Count the references by constructs that only watch (`trace.state.held`)."""
-    return sum(other is node for held in trace.state.held for other in held)
+def _times_held(holder: Holder, node: Node) -> int:
+    """Count the references by constructs that only watch.
+
+    These are of `trace.state.held`, and last versions, to which nothing goes back.
+    """
+    count = sum([other is node for held in trace.state.held for other in held])
+    found = trace.state.watched
+    while found is not None:
+        entry = found.get(id(holder))
+        count += entry is not None and entry.last is node
+        found = found.outer
+    return count
 
 
 def _note_renewed(node: Node, renewed: Node) -> None:

@@ -22,8 +22,11 @@ def with_hidden(
 
     But for those that have `images`. If it `is_pure`, writes need nothing.
     """
+    tracked = [n for n in nodes if n.vertex and n.vertex.deps is not n.deps]
+    if not tracked:
+        return nodes
     known = {id(node) for node in nodes}
-    home = nodes[0].scope if nodes else None
+    home = nodes[0].scope
 
     def deps_of(node: Node) -> Iterable[Node]:
         found = node.deps
@@ -37,7 +40,6 @@ def with_hidden(
     def is_hidden(node: Node) -> bool:
         return id(node) not in known and id(node) not in images
 
-    tracked = [n for n in nodes if n.vertex and n.vertex.deps is not n.deps]
     if not any(is_hidden(dep) for node in tracked for dep in deps_of(node)):
         return nodes
 
@@ -68,9 +70,9 @@ def outside(blocks: Iterable[Block], depth: int) -> list[Node]:
     return list(found.values())
 
 
-def references(nodes: Sequence[Node]) -> set[int]:
-    """Return the ids of what nodes of a scope and their derivatives refer to."""
-    return {id(dep) for node in with_hidden(nodes, {}) for dep in _all_deps(node)}
+def references(nodes: Sequence[Node]) -> set[Node]:
+    """Return what nodes of a scope and their derivatives refer to."""
+    return {dep for node in with_hidden(nodes, {}) for dep in _all_deps(node)}
 
 
 def _all_deps(node: Node) -> Nodes:

@@ -45,6 +45,16 @@ class Rewriter:
     derivatives of the copies would need what a write returned.
     """
 
+    __slots__ = (
+        "_addresses",
+        "_changes",
+        "_is_pure",
+        "_is_repeating",
+        "_is_tracking",
+        "has_lost",
+        "images",
+    )
+
     def __init__(
         self,
         images: Nodes,
@@ -84,7 +94,7 @@ class Rewriter:
                 copy = _node(node, scope, deps)
                 if copy.size == 1:
                     copy.size = _lanes(deps)
-                if is_tracking:
+                if is_tracking and node.vertex is not None:
                     self._track(node, copy, deps)
             else:
                 copy = self._copy(node, scope)
@@ -124,14 +134,14 @@ class Rewriter:
         moved: Nodes = {}
         sources = range(*operands(node).sources.indices(len(node.deps)))
         for k, dep in enumerate(node.deps):
-            found = self._changes.get((id(node), k))
+            found = self._changes.get((id(node), k)) if self._changes else None
             if k in sources:
                 found = found or self._addresses.get(id(dep))
                 if found is not None:
                     moved[id(dep)] = found
                 # What is made inside and read by index is a written version.
                 found = None
-            deps.append(found or self.image(dep))
+            deps.append(self.image(dep) if found is None else found)
         copy = _node(node, scope, tuple(deps))
         if self._is_repeating and node.op.is_ordered:
             copy.attr = renumbered(node.attr)
@@ -142,7 +152,8 @@ class Rewriter:
             copy.deps = (*moved.values(), *copy.deps[1:])
         if copy.op is not WRITTEN and copy.size == 1:
             copy.size = _lanes(value_deps(copy))
-        self._track(node, copy, tuple(deps))
+        if node.vertex is not None:
+            self._track(node, copy, tuple(deps))
         return copy
 
     def _region(self, node: Node, copy: Node, addresses: Nodes) -> None:
@@ -160,7 +171,7 @@ class Rewriter:
         for old, new in zip(value_deps(node), values, strict=True):
             self.images[id(old)] = new
         scope = Scope(copy.scope, region.label, wide)
-        args = tuple(_node(arg, scope, ()) for arg in region.args)
+        args = tuple([_node(arg, scope, ()) for arg in region.args])
         for old, arg in zip(region.args, args, strict=True):
             arg.size = wide if arg.size == 1 else arg.size
             self.images[id(old)] = arg
@@ -207,26 +218,32 @@ def _lanes(values: Iterable[Node]) -> int:
 
     Unless all are uniform, that is their common size, which may be 0.
     """
-    return next((dep.size for dep in values if dep.size != 1), 1)
+    for dep in values:
+        if dep.size != 1:
+            return dep.size
+    return 1
 
 
 def _captured(
     args: tuple[Node, ...], blocks: Iterable[Block], heads: tuple[Node, ...]
 ) -> tuple[list[Node], list[Node]]:
     """Find the values and the indexed arrays that blocks refer to; `heads` first."""
-    inside = set(map(id, args))
-    values: Nodes = {}
-    sources: Nodes = {}
+    inside = set(args)
+    values: dict[Node, None] = {}
+    sources: dict[Node, None] = {}
     for block in blocks:
         for node in block.nodes:
-            inside.add(id(node))
-            values.update((id(d), d) for d in value_deps(node))
-            sources.update((id(d), d) for d in source_deps(node))
-        values.update((id(out), out) for out in block.outputs)
-    known = inside | set(map(id, heads))
-    found = [n for key, n in values.items() if key not in known]
-    read = [n for key, n in sources.items() if key not in inside]
-    return [*heads, *found], read
+            inside.add(node)
+            if node.op.lower is not None:
+                for dep in node.deps:
+                    values[dep] = None
+            else:
+                values.update(dict.fromkeys(value_deps(node)))
+                sources.update(dict.fromkeys(source_deps(node)))
+        values.update(dict.fromkeys(block.outputs))
+    read = [node for node in sources if node not in inside]
+    inside.update(heads)
+    return [*heads, *[node for node in values if node not in inside]], read
 
 
 def pure_nodes(nodes: Sequence[Node], results: Iterable[Node]) -> list[Node]:
@@ -235,13 +252,13 @@ def pure_nodes(nodes: Sequence[Node], results: Iterable[Node]) -> list[Node]:
     What served the writes only goes with them: most of all, the positions that
     counters returned.
     """
-    needed = set(map(id, results))
+    needed = set(results)
     kept = []
     for node in reversed(nodes):
-        if id(node) in needed:
+        if node in needed:
             kept.append(node)
             if node.op in REGIONS or not is_effect(node):
-                needed.update(map(id, read_deps(node)))
+                needed.update(read_deps(node))
     return kept[::-1]
 
 

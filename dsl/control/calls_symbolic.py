@@ -13,6 +13,7 @@ from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.record import calls, regions
+from lumijit.compiler.record.bodies import Body
 from lumijit.control.callees import Callee, is_selected
 from lumijit.control.invocation import Invocation
 from lumijit.control.results import Entry
@@ -88,16 +89,27 @@ class _Tracer:
     returns an array which another has returned, and does nothing else, is that one.
     """
 
+    __slots__ = (
+        "_is_merging",
+        "_pure",
+        "_versions",
+        "bodies",
+        "call",
+        "callees",
+        "inner",
+        "late",
+    )
+
     def __init__(self, call: Invocation, inner: Scope) -> None:
         self.call = call
         self.inner = inner
-        self.bodies: list[calls.Body] = []
+        self.bodies: list[Body] = []
         # The first callee of each body.
         self.callees: list[Callee] = []
         # The results that were written by index: entry, body, array.
-        self.late: list[tuple[Entry, calls.Body, Any]] = []
+        self.late: list[tuple[Entry, Body, Any]] = []
         # The bodies that do nothing but return one array, by its node.
-        self._pure: dict[int, calls.Body] = {}
+        self._pure: dict[Node, Body] = {}
         self._versions = partial(versions_in, inner, call.name)
         self._is_merging = flags.merge_functions
 
@@ -106,37 +118,29 @@ class _Tracer:
         call, inner = self.call, self.inner
         # Local buffers that a function makes end with it.
         inner.part += 1
-        value, written = call.invoke(callee, call.values, self._versions)
+        value, written = call.invoke(callee, call.parts.leaves, self._versions)
         regions.before_the_end()
         results = call.results
         is_pure = not (inner.effects or inner.writes or inner.locals)
         is_alike = not written and results.is_like(value)
         if is_pure and is_alike:
-            known = self._pure.get(id(value._node))
+            known = self._pure.get(value._node)
             if known is not None:
                 known.positions += callee.positions
                 return
-        body = self._body(callee)
+        effects, writes, buffers = inner.effects, inner.writes, inner.locals
+        body = Body(inner, effects, writes, (), [*callee.positions], buffers)
+        self.bodies.append(body)
+        self.callees.append(callee)
         if is_alike:
             results.enter_array(value)
         else:
             self._match(callee, body, value, written)
         calls.separate(body)
         if is_pure and self._is_merging and results.is_like(value):
-            self._pure[id(value._node)] = body
+            self._pure[value._node] = body
 
-    def _body(self, callee: Callee) -> calls.Body:
-        inner = self.inner
-        body = calls.Body(
-            inner, inner.effects, inner.writes, (), [*callee.positions], inner.locals
-        )
-        self.bodies.append(body)
-        self.callees.append(callee)
-        return body
-
-    def _match(
-        self, callee: Callee, body: calls.Body, value: Any, written: Set[int]
-    ) -> None:
+    def _match(self, callee: Callee, body: Body, value: Any, written: Set[int]) -> None:
         """Enter results of any structure."""
         leaves = self.call.results.match(callee, value)
         if not written:

@@ -39,6 +39,22 @@ class Invocation:
     tells which elements call at all.
     """
 
+    __slots__ = (
+        "active",
+        "arguments",
+        "callees",
+        "count",
+        "index",
+        "is_flat",
+        "lanes",
+        "loose",
+        "name",
+        "outside",
+        "parts",
+        "results",
+        "spans",
+    )
+
     def __init__(
         self,
         name: str,
@@ -145,7 +161,8 @@ class Invocation:
                 args, kwargs = self.parts.together(values)
             copies = Parts((args, kwargs)) if self.loose else self.parts
             value = callee.function(*args, **kwargs)
-            check_loose(self.name, self.parts, copies, self.loose)
+            if self.loose:
+                check_loose(self.name, self.parts, copies, self.loose)
             versions = written()
             if not versions and is_array(value):
                 return wrap(type(value), value._node), _NONE
@@ -154,9 +171,9 @@ class Invocation:
             refuse_arity(callee, self.name, args, kwargs)
             raise
         finally:
-            for array, node in zip(arrays, before, strict=True):
-                if array._node is not node:
-                    array._go_back(versions.get(id(array), node))
+            for k, array in enumerate(arrays):
+                if array._node is not before[k]:
+                    array._go_back(versions.get(id(array), before[k]))
 
     def _kept(self, value: Any, versions: dict[int, Node]) -> tuple[Any, Set[int]]:
         kept: list[Any] = []

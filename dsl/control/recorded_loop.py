@@ -14,7 +14,7 @@ from lumijit.arrays import FlatArray
 from lumijit.compiler.derive.isolation import resume
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.captures import Captures, in_order
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Node, begin_walk_after
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
@@ -192,7 +192,8 @@ class Loop:
         images = {id(a): b for a, b in zip(old, self._args, strict=True)}
         rewriter = Rewriter(images, is_tracking=True)
         roots = (condition, *inner.effects, *outputs)
-        rewriter.copy(in_order(roots, inner, set(old), Captures()), inner)
+        nodes = in_order(roots, inner, begin_walk_after(old), Captures())
+        rewriter.copy(nodes, inner)
         inner.effects = list(map(rewriter.image, inner.effects))
         self._width = inner.width = width
         return rewriter.image(condition), tuple(map(rewriter.image, outputs))

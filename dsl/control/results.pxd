@@ -1,7 +1,14 @@
+from lumijit.pytree cimport Parts
+
+
 cdef class Results:
     cdef public object construct
-    cdef public object entries
+    cdef public list entries
     cdef public object first
-    cdef public object has_containers
+    cdef public bint has_containers
     cdef public object mask_type
-    cdef public object parts
+    cdef public Parts parts
+
+    cpdef bint is_like(self, object value) except -1
+
+    cpdef enter_array(self, object value)

@@ -42,18 +42,19 @@ def ptx(*args: Any, processor: str = nvptx.PROCESSOR) -> list[str]:
     wanted = [n for n in nodes if n.op not in (EVALUATED, LITERAL, UNDEFINED)]
     if not wanted:
         return []
-    levels = list(phases(plan(wanted)))
-    if len(levels) > 1:
-        raise ArrayValueError(
-            _CONSTRUCT,
-            f"the arrays take {len(levels)} kernels one after the other, of which the "
-            "later ones read what the earlier ones compute by index",
-            "evaluate what is read by index first, with lumijit.eval.",
-        )
-    found = []
-    for number, group in enumerate(levels[0]):
-        outputs = [n for n in group.outputs if n.op is not UNDEFINED]
-        program = Program(group.size, outputs, group.effects, expand_threshold())
-        code = PtxTarget().code(program, f"kernel{number}", kernels.target())
-        found.append(nvptx.translate(code.ir, processor))
+    with evaluate.lock:
+        levels = list(phases(plan(wanted)))
+        if len(levels) > 1:
+            raise ArrayValueError(
+                _CONSTRUCT,
+                f"the arrays take {len(levels)} kernels one after the other, of which the "
+                "later ones read what the earlier ones compute by index",
+                "evaluate what is read by index first, with lumijit.eval.",
+            )
+        found = []
+        for number, group in enumerate(levels[0]):
+            outputs = [n for n in group.outputs if n.op is not UNDEFINED]
+            program = Program(group.size, outputs, group.effects, expand_threshold())
+            code = PtxTarget().code(program, f"kernel{number}", kernels.target())
+            found.append(nvptx.translate(code.ir, processor))
     return found

@@ -119,8 +119,8 @@ def _dot_flat(a: Sequence[Any], b: Sequence[Any]) -> Array:
     cls = type(a[0])
     check_accepts(ar.MUL, cls._spec.dtype, "lumijit.dot")
     node = trace.emit2(ar.MUL, a[0]._node, b[0]._node)
-    for x, y in zip(a[1:], b[1:], strict=True):
-        node = trace.emit3(ar.FMA, x._node, y._node, node)
+    for k in range(1, len(a)):
+        node = trace.emit3(ar.FMA, a[k]._node, b[k]._node, node)
     return wrap_flat(cls, node)
 
 

@@ -111,13 +111,13 @@ def verify_program(program: Program) -> None:
                 require(dep.op is not WRITTEN, "a version is read in memory", node)
             require(id(dep) in known, "operands come before their uses", node)
         for dep in source_deps(node):
-            in_memory = dep.op is EVALUATED and id(dep) in program.pointer_ids
+            in_memory = dep.op is EVALUATED and dep in program.pointers
             require(in_memory, "indexed arrays lie in memory", node)
         for dep in written_deps(node):
             is_bound = id(target_root(dep)) in roots
             require(is_bound, "written arrays are targets of the kernel", node)
         known.add(id(node))
-        if id(node) in program.value_ids and node.op not in LEAVES:
+        if node in program.values and node.op not in LEAVES:
             fits = node.size in (1, program.size) or node.op in REGIONS
             require(fits, "values have the kernel's size, or size 1", node)
     for node in program.arguments:

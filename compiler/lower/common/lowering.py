@@ -92,7 +92,7 @@ class Lowering(State, ABC):
             if node.op is LITERAL:
                 self.bind_literal(node, slot)
                 continue
-            is_addressed = is_local(node) or id(node) in self.program.pointer_ids
+            is_addressed = is_local(node) or node in self.program.pointers
             if self._has_many_arrays and node.size > 1 and not is_addressed:
                 self.late_slots[node] = slot
                 continue
@@ -100,7 +100,7 @@ class Lowering(State, ABC):
                 self._left.add(node)
                 continue
             address = self.addresses[node] = self.load_slot(slot, "ptr")
-            is_value = node.size == 1 and id(node) in self.program.value_ids
+            is_value = node.size == 1 and node in self.program.values
             if is_value and not is_local(node):
                 self.bind_entry(node, self.load_entry(node.type, address))
         if places.has_cancel:
@@ -186,7 +186,7 @@ class Lowering(State, ABC):
         if is_local(node):
             self.scratch.bind(node)
         elif not (node in self.values or node in self._left):
-            return self.load(node) if id(node) in self.program.value_ids else None
+            return self.load(node) if node in self.program.values else None
         return None
 
     def _convert(self, node: Node) -> str:

@@ -134,5 +134,5 @@ def _of_one_use(program: Program, numbers: list[Node]) -> list[Node]:
 
 def _is_entry(program: Program, node: Node) -> bool:
     """Tell whether an array is a number for all elements, of the type in memory."""
-    is_value = id(node) in program.value_ids and id(node) not in program.pointer_ids
+    is_value = node in program.values and node not in program.pointers
     return node.size == 1 and is_value and node.type is not BOOL and not is_local(node)

@@ -37,7 +37,7 @@ def worthwhile(program: Program, lines: list[str]) -> int:
     if not is_straight or len(lines) > _LINES or program.effects:
         return 1
     # (Reads at an index, which nobody's neighbours share, keep memory busy anyway.)
-    if program.pointer_ids:
+    if program.pointers:
         return 1
     read = sum(_size(n) for n in program.arguments if n.op is EVALUATED and n.size > 1)
     moved, count = read or sum(map(_size, program.outputs)), 1

@@ -124,3 +124,20 @@ def test_an_iteration_that_is_given_up_leaves_nothing_behind() -> None:
         assert list(f(n, out, p)) == [1, 3, 7]
     assert list(out) == [11]
     assert list(p.y) == [1, 3, 7]
+
+
+def test_results_are_not_copied_in_each_iteration() -> None:
+    limit = lj.arange(UInt, 64) % 30
+    with lj.scoped_set_flag(lj.JitFlag.KernelHistory, True):
+        lj.kernel_history_clear()
+        found = lj.while_loop(
+            (UInt(0), limit),
+            lambda i, limit: i < limit,
+            lambda i, limit: (i + 1, limit),
+            mode="evaluated",
+            compress=True,
+        )
+        lj.eval(found)
+        sizes = [entry["size"] for entry in lj.kernel_history()]
+    assert list(found[0]) == list(limit)
+    assert sizes.count(64) < 10
