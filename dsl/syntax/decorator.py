@@ -96,11 +96,7 @@ def syntax(
     return result
 
 
-def _no_primitives() -> None:
-    pass
-
-
-_import_primitives: Callable[[], object] = _no_primitives
+_import_primitives: Callable[[], object]
 
 
 def import_by(how: Callable[[], object]) -> None:
