@@ -5,10 +5,8 @@ from importlib import import_module as _import_module
 from lumijit.runtime import beginning as _beginning  # noqa: F401
 
 # isort: split
-from lumijit.derivatives.giving import install as _install_derivatives
 from lumijit.runtime import version as _version
 from lumijit.runtime.collector import keep as _keep_objects
-from lumijit.syntax.decorator import import_by as _import_by
 
 # What programs use, by module (type checkers read the stub). The first are modules
 # themselves.
@@ -186,8 +184,6 @@ for _home, _names in _NOW.items():
     __all__ += _names
     globals().update({_name: _imported(_home, _name) for _name in _names})
 
-_import_by(lambda: _import_module("lumijit.control.install"))
-_install_derivatives()
 _keep_objects()
 
 

@@ -302,11 +302,6 @@ class WorkerPool:
 
     # Threads
 
-    def is_awake(self) -> bool:
-        """Tell whether a worker runs blocks, or spins in expectation of some."""
-        halves = self._halves
-        return bool(halves[layout.ACTIVE // 4] or halves[layout.SPINNERS // 4])
-
     def _set_limit(self, count: int) -> None:
         self._halves[layout.LIMIT // 4] = count
         spinners = max(min(count, core_count()) - 1, 0)

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 _T = TypeVar("_T")
 
 
-TARGETS: Final = ("packet", "thread")
 LOG_LEVELS: Final = ("disable", "error", "warn", "info", "infosym", "debug", "trace")
 
 
@@ -47,11 +46,6 @@ class Settings:
     memory_limit_mb: int = _setting(0, "what arrays may take together")
     keep_gc: bool = _setting(False, "leave Python's garbage collector as it is")
     no_compiled: bool = _setting(False, "ignore (or don't build) compiled modules")
-    target: str = _setting(
-        "packet",
-        "how kernels are written: for packets of lanes, or for one thread an element",
-        TARGETS,
-    )
 
 
 class EnvironmentVariable(NamedTuple):

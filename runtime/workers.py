@@ -205,11 +205,6 @@ def watch(ticket: int, entry: dict[str, Any]) -> None:
     pool().watch(ticket, entry)
 
 
-def is_awake() -> bool:
-    """Tell whether a worker is active or spins; waking a sleeping one takes longer."""
-    return running is not None and running.is_awake()
-
-
 def slot_count() -> int:
     """Return the number of thread indices: the workers' and, first, the helper's."""
     return _thread_count + 1

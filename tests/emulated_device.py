@@ -36,6 +36,7 @@ from lumijit.runtime.device import DeviceId, Mark
 from lumijit.runtime.errors import AllocationError, BackendError, KernelBuildError
 from lumijit.runtime.history import JitBackend
 
+kernels.TARGETS["thread"] = "tests.thread_target"
 _UNSET = 0xA5
 
 

@@ -19,7 +19,6 @@ from lumijit.runtime.attached import Attached
 from lumijit.runtime.cuda import CudaDevice
 from lumijit.runtime.device import DeviceId
 from lumijit.runtime.errors import BackendError
-from lumijit.runtime.settings import settings
 from tests import emulated_device
 
 
@@ -65,10 +64,8 @@ def leave_if_lost() -> None:
 
 
 def use(name: str) -> None:
-    """Write kernels for threads, or for packets; in processes started here, too."""
-    kind = "thread" if name == "thread" else settings.target
-    os.environ["LUMIJIT_TARGET"] = kind
-    kernels.use(kernels.target_named(kind))
+    """Write kernels for threads, or for packets."""
+    kernels.use(kernels.target_named("thread" if name == "thread" else "packet"))
 
 
 @contextmanager

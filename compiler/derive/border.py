@@ -51,7 +51,13 @@ def note_read(node: Node) -> None:
     if source.op is SYMBOLIC:
         found = note_use(source.vertex)
         if source is node and not (is_argument(vertex) or is_zero(found)):
-            raise _untracked()
+            raise DerivativeError(
+                "lumijit.grad",
+                "the body of a symbolic loop reads the gradient of a loop variable "
+                "that isn't tracked before the loop: it has none in the first turn",
+                "call lumijit.enable_grad before the loop, or track a copy made inside "
+                "(x = lumijit.detach(x); lumijit.enable_grad(x)).",
+            )
 
 
 class Border:
@@ -68,7 +74,12 @@ class Border:
     def at(self, vertex: Vertex) -> Outer:
         """Return the adjoint of a vertex outside."""
         if isinstance(vertex.type, LocalType):
-            raise _local_buffer()
+            raise DerivativeError(
+                "lumijit.traverse",
+                "the traversal goes from a region to a local buffer outside of it, "
+                "which can't hold a gradient",
+                "differentiate where the buffer was made, or make it inside.",
+            )
         if is_argument(vertex):
             note_use(vertex)
             return self.at(vertex.attr)
@@ -117,25 +128,6 @@ def passes_outside() -> DerivativeError:
         "forward mode begins in a symbolic loop, and variables of the loop were "
         "computed of its argument before, whose derivatives can't be had inside",
         "compute them inside, detach them there, or use evaluated mode.",
-    )
-
-
-def _untracked() -> DerivativeError:
-    return DerivativeError(
-        "lumijit.grad",
-        "the body of a symbolic loop reads the gradient of a loop variable that isn't "
-        "tracked before the loop: it has none in the first turn",
-        "call lumijit.enable_grad before the loop, or track a copy made inside "
-        "(x = lumijit.detach(x); lumijit.enable_grad(x)).",
-    )
-
-
-def _local_buffer() -> DerivativeError:
-    return DerivativeError(
-        "lumijit.traverse",
-        "the traversal goes from a region to a local buffer outside of it, which can't "
-        "hold a gradient",
-        "differentiate where the buffer was made, or make it inside.",
     )
 
 

@@ -72,7 +72,13 @@ def _copy(nodes: Sequence[Node], images: Images) -> None:
     )
     copies = rewriter.copy(nodes, trace.state.scope)
     if rewriter.has_lost or any(copy.op is CONSUMED for copy in copies):
-        raise _needs_write()
+        raise DerivativeError(
+            "derivative of a region",
+            "it needs what an array held that is written to inside, or what a write "
+            "returned (lumijit.scatter_inc, scatter_exch), which can't be had again",
+            "write outside of what is differentiated, or use evaluated mode "
+            "(mode='evaluated').",
+        )
 
 
 def repeat(
@@ -170,13 +176,3 @@ def arguments_of(
         return inside(deps, depth)
 
     return [node for node in reached(inside(outputs, depth), below) if node in known]
-
-
-def _needs_write() -> DerivativeError:
-    return DerivativeError(
-        "derivative of a region",
-        "it needs what an array held that is written to inside, or what a write "
-        "returned (lumijit.scatter_inc, scatter_exch), which can't be had again",
-        "write outside of what is differentiated, or use evaluated mode "
-        "(mode='evaluated').",
-    )

@@ -272,7 +272,12 @@ def _operations(vertex: Vertex, key: int) -> set[str]:
     """Return how a region changes the entries of an array."""
     writes = list(all_writes_to(vertex.attr.blocks, key))
     if any(write.op is OUTER for write in writes):
-        raise _second_derivative()
+        raise DerivativeError(
+            "derivative of a region",
+            "inside is the derivative of a product of a matrix and a vector, by the "
+            "matrix, and it can't be differentiated there once more",
+            "use evaluated mode (mode='evaluated').",
+        )
     if any(write.op is SCATTER_FETCH for write in writes):
         raise not_differentiable(SCATTER_FETCH)
     return set(map(operation, writes))
@@ -284,7 +289,15 @@ def _reduction(ops: set[str]) -> str | None:
     if not any(map(depends_on_entries, found)):
         return None
     if len(found) > 1 or not found <= COMBINED:
-        raise _not_differentiable(ops)
+        raise DerivativeError(
+            "derivative of a write",
+            "a symbolic loop, branch or call combines entries of an array in ways "
+            f"({', '.join(sorted(ops))}) whose derivatives need what they held in "
+            "between",
+            "use one of lumijit's scatter_reduce operations for each array, or scatter "
+            "and scatter_add, return the values and write them afterwards, or use "
+            "evaluated mode (mode='evaluated').",
+        )
     return found.pop()
 
 
@@ -340,26 +353,6 @@ def writes_to(block: Block, targets: Mapping[int, Target | Sink]) -> list[Write]
         Write(node, mine, any(targets[key].reads_values for key in mine.values()))
         for node, mine in block_writes.writes_to(block, targets)
     ]
-
-
-def _second_derivative() -> DerivativeError:
-    return DerivativeError(
-        "derivative of a region",
-        "inside is the derivative of a product of a matrix and a vector, by the "
-        "matrix, and it can't be differentiated there once more",
-        "use evaluated mode (mode='evaluated').",
-    )
-
-
-def _not_differentiable(ops: Iterable[str]) -> DerivativeError:
-    return DerivativeError(
-        "derivative of a write",
-        "a symbolic loop, branch or call combines entries of an array in ways "
-        f"({', '.join(sorted(ops))}) whose derivatives need what they held in between",
-        "use one of lumijit's scatter_reduce operations for each array, or scatter and "
-        "scatter_add, return the values and write them afterwards, or use evaluated "
-        "mode (mode='evaluated').",
-    )
 
 
 def _pull_region_write(step: Step, into: dict[int, Any], by: Node) -> None:

@@ -49,6 +49,12 @@ _NUMBERS = {
     "scratch": 1 << 30,
 }
 
+#: Where targets are, by name. (Tests have another one.)
+TARGETS = {
+    "packet": "lumijit.compiler.lower.packet.target",
+    "ptx": "lumijit.compiler.lower.thread.ptx",
+}
+
 # The general form of shorter programs is made in two milliseconds.
 NOTED_FROM = 400
 
@@ -387,10 +393,9 @@ def _symbol(name: str) -> str:
 
 @functools.cache
 def target_named(name: str) -> Target:
-    """Return a target of `config.TARGETS`, or "ptx", imported when first asked for."""
-    place = "thread.ptx" if name == "ptx" else f"{name}.target"
-    return cast(Target, import_module(f"lumijit.compiler.lower.{place}").TARGET)
+    """Return the target of a device, imported when first asked for."""
+    return cast(Target, import_module(TARGETS[name]).TARGET)
 
 
 targets.find_by(target_named)
-targets.use(target_named(settings.target))
+targets.use(target_named("packet"))

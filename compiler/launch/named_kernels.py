@@ -9,7 +9,7 @@ from typing import Any
 from lumijit.compiler.launch.kernels import structural_hash
 from lumijit.compiler.launch.starting import start
 from lumijit.compiler.plan import target as targets
-from lumijit.runtime import cache, cpu, device, history, log
+from lumijit.runtime import cache, device, history, log
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags
 
@@ -67,13 +67,6 @@ def get(name: str, write: Callable[..., str], *args: Any) -> SpecialKernel:
         for oldest in list(_KERNELS)[: _MOST // 2]:
             _KERNELS.pop(oldest, None)
     return kernel
-
-
-def pause() -> str:
-    """Return the instruction for a spinning thread."""
-    if cpu.machine_is_x86():
-        return "call void @llvm.x86.sse2.pause()"
-    return "fence seq_cst"
 
 
 def launch(

@@ -239,8 +239,8 @@ def _number_in(walk: int, node: Node) -> int:
     return node.number if node.walk == walk else 0
 
 
-def described(program: Program, shared: Set[int]) -> Launch:
-    """Describe a program that isn't recognized by a walk."""
+def argument_values(program: Program) -> list[Any]:
+    """Return what the slots of a program's arguments hold: numbers, and addresses."""
     values: list[Any] = []
     for node in program.arguments:
         if node.buffer is None:
@@ -248,6 +248,11 @@ def described(program: Program, shared: Set[int]) -> Launch:
         else:
             node.buffer.check_intact()
             values.append(node.buffer.address)
+    return values
+
+
+def described(program: Program, shared: Set[int]) -> Launch:
+    """Describe a program that isn't recognized by a walk."""
     targets = list(program.targets.values())
     for target in targets:
         target.is_shared = id(target.root) in shared
@@ -255,7 +260,7 @@ def described(program: Program, shared: Set[int]) -> Launch:
         program.outputs,
         program.size,
         program.key,
-        values,
+        argument_values(program),
         program,
     )
     launch.bind_effects(program.effects, targets, program.expand_limit)

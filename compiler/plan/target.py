@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lumijit.runtime import device
 from lumijit.runtime.device import away
-from lumijit.runtime.errors import BackendError
 
 if TYPE_CHECKING:
     from lumijit.compiler.emit.builder import TargetInfo
@@ -81,14 +80,14 @@ class Collectives(Protocol):
         """Find entries of a rank; None if runs are sorted instead."""
 
     def scan_ir(
-        self, name: str, op: str, t: DType, exclusive: bool, pause: str, past: bool, /
+        self, name: str, op: str, t: DType, exclusive: bool, past: bool, /
     ) -> str:
         """Scan all entries."""
 
     def runs_by(self, block: int, /) -> tuple[str, Callable[..., str]]:
         """Return a name for how runs are scanned, and what writes that."""
 
-    def compress_ir(self, name: str, pause: str, /) -> str:
+    def compress_ir(self, name: str, /) -> str:
         """List the set entries of a mask."""
 
     def count_ir(self, name: str, t: DType, /) -> str:
@@ -155,19 +154,11 @@ class Target(ABC):
         self, program: Program, info: TargetInfo, op: str, by_rows: bool, name: str
     ) -> str:
         """Write the kernel that combines what a program computes, by runs or rows."""
-        raise self.lacks("reductions of what is computed")
+        raise NotImplementedError
 
     def code(self, program: Program, name: str, info: TargetInfo) -> Code:
         """Plan and lower a program for a processor."""
         return self.lower(program, self.plan(program, info), name)
-
-    def lacks(self, feature: str) -> BackendError:
-        """Word the error for a program that needs what the target doesn't have."""
-        return BackendError(
-            f"target '{self.name}'",
-            f"the kernel needs {feature}, which this target has not",
-            "use less of it, or another target (LUMIJIT_TARGET).",
-        )
 
 
 _in_use: Target

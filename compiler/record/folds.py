@@ -22,6 +22,7 @@ from lumijit.compiler.ir.ops.structural import (
 from lumijit.compiler.launch import delivery, evaluate, kernels, named_kernels
 from lumijit.compiler.lower.collectives.pieces import lanes
 from lumijit.compiler.plan import target as targets
+from lumijit.compiler.plan.describe import argument_values
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Signature, packer
 from lumijit.runtime.buffers import Buffer
@@ -95,13 +96,7 @@ def _fold(
 ) -> None:
     with evaluate.lock:
         program = Program(node.size, [node], [], 0)
-        values: list[Any] = []
-        for leaf in program.arguments:
-            if leaf.buffer is None:
-                values.append(leaf.attr)
-            else:
-                leaf.buffer.check_intact()
-                values.append(leaf.buffer.address)
+        values = argument_values(program)
         info = kernels.target()
         how = "rows_" if by_rows else ""
         name = f"reduce_{how}{op}_of_{_name(info, program.key)}"

@@ -20,7 +20,6 @@ from typing import Any, Protocol, cast
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import (
-    MAX_LENGTH,
     LocalType,
     ReadSerial,
     local_type,
@@ -39,7 +38,7 @@ from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import writes
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import DType
-from lumijit.runtime.errors import SizeError, StateError, SymbolicError
+from lumijit.runtime.errors import StateError, SymbolicError
 
 
 class Buffer(Holder):
@@ -368,12 +367,3 @@ def enter_versions(sides: Sides, results: Iterable[Node]) -> None:
     """Give holders the versions that alternative blocks leave behind."""
     for (holder, _), node in zip(sides, results, strict=True):
         _publish(holder, node)
-
-
-def too_long(length: int) -> SizeError:
-    """Word the error for buffers beyond what kernels can address."""
-    return SizeError(
-        "alloc_local",
-        f"the size {length} exceeds the limit of {MAX_LENGTH} entries per lane",
-        "use gather and scatter for large tables.",
-    )

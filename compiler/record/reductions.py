@@ -254,9 +254,7 @@ def prefix(op: str, node: Node, exclusive: bool) -> Node:
     is_streaming = 2 * t.size_bytes * size >= STREAMING_FROM
     kernel = named_kernels.get(
         f"scan_{op}_{kind}_{t.short}{'_streaming' if is_streaming else ''}",
-        lambda name: collectives.scan_ir(
-            name, op, t, exclusive, named_kernels.pause(), is_streaming
-        ),
+        lambda name: collectives.scan_ir(name, op, t, exclusive, is_streaming),
     )
     block = collectives.scan_block(t)
     sums, ready = _sums(t, -(-size // block))
@@ -358,9 +356,7 @@ def compress(mask: Node) -> Node:
     collectives = targets.collectives()
     block = collectives.scan_block(UINT32)
     sums, ready = _sums(UINT32, -(-size // block))
-    kernel = named_kernels.get(
-        "compress", lambda name: collectives.compress_ir(name, named_kernels.pause())
-    )
+    kernel = named_kernels.get("compress", collectives.compress_ir)
     args = struct.pack(
         "<4Q2qQ",
         source.address,

@@ -29,8 +29,8 @@ from lumijit.control.bytecode import (
     is_own,
     is_users,
 )
-from lumijit.control.declared import Defaults
 from lumijit.control.locations import MISSING, Entries, Location, Variable
+from lumijit.control.members import Defaults
 
 # What classes declare of their fields.
 _DECLARED = {"DRJIT_STRUCT", "_fields", "_field_defaults"}

@@ -148,7 +148,13 @@ class _Tracer:
         for entry, leaf in zip(self.call.results.entries, leaves, strict=True):
             if id(leaf) in written:
                 if self.inner.parent is not ROOT:
-                    raise _written_result(self.call, callee, entry.name)
+                    raise StateError(
+                        self.call.name,
+                        f"{callee} returns as '{entry.name}' an array that it writes "
+                        "by index, and whose entries aren't known inside of symbolic "
+                        "control flow",
+                        "don't return it: the array itself shows what was written.",
+                    )
                 self.late.append((entry, body, leaf))
 
 
@@ -157,12 +163,3 @@ def _without(outputs: tuple[Node, ...], entry: int) -> tuple[Node, ...]:
     dtype = outputs[entry].type
     zero = trace.literal(dtype, dtype.wrap(0))
     return (*outputs[:entry], zero, *outputs[entry + 1 :])
-
-
-def _written_result(call: Invocation, callee: Callee, name: str) -> StateError:
-    return StateError(
-        call.name,
-        f"{callee} returns as '{name}' an array that it writes by index, "
-        "and whose entries aren't known inside of symbolic control flow",
-        "don't return it: the array itself shows what was written.",
-    )

@@ -29,9 +29,9 @@ from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, Inert, are_states, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
+from lumijit.control.members import Position
 from lumijit.control.own_variables import NO_OWN, Own, own_variables
 from lumijit.control.plain_changes import counts, is_object, is_other
-from lumijit.control.positions import Position
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.refusals import Change
 from lumijit.control.state import NUMBERS

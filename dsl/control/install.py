@@ -5,6 +5,7 @@ Imported with the first function that is decorated.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,6 @@ from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.standing import settle, stand
 from lumijit.syntax import targets
-from lumijit.syntax.bindings import is_tree
 
 
 def _is_array(value: Any) -> bool:
@@ -41,6 +41,18 @@ def _is_array(value: Any) -> bool:
         value = by_lane(value)
     is_traced = isinstance(value, (FlatArray, NestedArray)) and value._spec.is_jit
     return is_traced and not _runs_plain()
+
+
+def _is_tree(value: Any) -> bool:
+    """Tell whether a value is or has a container whose entries may be replaced."""
+    if isinstance(value, FlatArray):
+        return False
+    return (
+        isinstance(value, (list, dict))
+        or (isinstance(value, tuple) and any(map(_is_tree, value)))
+        or hasattr(type(value), "DRJIT_STRUCT")
+        or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+    )
 
 
 def _holds(condition: Any) -> bool:
@@ -143,7 +155,7 @@ targets.blend = identity.blend
 targets.exchange = identity.Exchange
 targets.brought_back = identity.brought_back
 targets.is_array = _is_array
-targets.is_tree = lambda value: not isinstance(value, FlatArray) and is_tree(value)
+targets.is_tree = _is_tree
 targets.holds = _holds
 targets.is_idle = is_idle
 targets.known = lambda condition: known_condition(node_of(condition))

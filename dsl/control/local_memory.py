@@ -16,7 +16,7 @@ from lumijit.control.state import is_array
 from lumijit.functions.creation import zeros
 from lumijit.functions.repetition import copy as copy_tree
 from lumijit.pytree import Parts
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 
 T = TypeVar("T")
 _NUMBERS = (bool, int, float)
@@ -85,7 +85,12 @@ def _checked_size(size: Any) -> int:
             "alloc_local", f"the size {size} is negative", "pass 0 or more."
         )
     if size > local_types.MAX_LENGTH:
-        raise local.too_long(size)
+        raise SizeError(
+            "alloc_local",
+            f"the size {size} exceeds the limit of {local_types.MAX_LENGTH} entries "
+            "per lane",
+            "use gather and scatter for large tables.",
+        )
     return size
 
 

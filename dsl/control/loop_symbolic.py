@@ -42,7 +42,6 @@ from lumijit.control.state import (
     wrong_width,
     zeros_like,
 )
-from lumijit.control.write_rules import indexed_and_changed
 from lumijit.instance_registry import Pointers
 from lumijit.pytree import Parts
 from lumijit.runtime.config import flags, unusual
@@ -316,7 +315,13 @@ class SymbolicLoop(Knowledge):
         return used
 
     def _indexed_and_changed(self, k: int) -> StateError:
-        return indexed_and_changed(self.name, self.parts.names[k])
+        return StateError(
+            self.name,
+            f"the state variable '{self.parts.names[k]}' is both indexed and replaced "
+            "by the body, so its entries would have to be in memory before the loop "
+            "has computed them",
+            "index another array, use lumijit.alloc_local, or mode='evaluated'.",
+        )
 
     def _check_in_place(self, before: dict[int, Node], inner: Scope) -> None:
         """Refuse indexed arrays that the body changes other than by index."""

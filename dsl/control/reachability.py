@@ -42,7 +42,6 @@ from lumijit.control.bytecode import (
     is_own,
     is_users,
 )
-from lumijit.control.declared import Bases, Defaults
 from lumijit.control.locations import (
     Attributes,
     ClassAttributes,
@@ -54,10 +53,9 @@ from lumijit.control.locations import (
     attributes_of,
     objects_have_attributes,
 )
-from lumijit.control.members import Members
+from lumijit.control.members import Bases, Defaults, Members, Position
 from lumijit.control.modules import Modules, imported
 from lumijit.control.own_variables import NO_OWN, Own
-from lumijit.control.positions import Position
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
 

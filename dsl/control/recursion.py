@@ -48,11 +48,7 @@ def run_call(name: str, who: str, run: Callable[[], Any]) -> Any:
     except RecursionError as error:
         if isinstance(error, RecursionBoundError) or names.count(name) < _SUSPICIOUS:
             raise
-    raise _endless(name, who)
-
-
-def _endless(name: str, who: str) -> RecursionBoundError:
-    return RecursionBoundError(
+    raise RecursionBoundError(
         name,
         f"{who} calls itself without end while it is traced: whether it does "
         "depends on arrays, whose contents aren't known by then",

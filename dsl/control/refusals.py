@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from lumijit.control.blame import assignment, methods_of
 from lumijit.control.buffers import Buffer
 from lumijit.control.locations import MISSING, Location
-from lumijit.control.positions import Position
+from lumijit.control.members import Position
 from lumijit.control.state import describe
 from lumijit.runtime.errors import StateError, message, where
 

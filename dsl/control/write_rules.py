@@ -80,13 +80,3 @@ def versions_in(scope: Scope, construct: str) -> dict[int, Node]:
             )
         found[key] = node
     return found
-
-
-def indexed_and_changed(construct: str, name: str) -> StateError:
-    """Word the error for a state variable whose entries aren't there to be indexed."""
-    return StateError(
-        construct,
-        f"the state variable '{name}' is both indexed and replaced by the body, so "
-        "its entries would have to be in memory before the loop has computed them",
-        "index another array, use lumijit.alloc_local, or mode='evaluated'.",
-    )

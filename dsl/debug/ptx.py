@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED
-from lumijit.compiler.launch import kernels
-from lumijit.compiler.launch.evaluate import expand_threshold
+from lumijit.compiler.launch import evaluate, kernels
 from lumijit.compiler.lower.thread.ptx import PtxTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.schedule import phases, plan
@@ -54,7 +53,7 @@ def ptx(*args: Any, processor: str = nvptx.PROCESSOR) -> list[str]:
         found = []
         for number, group in enumerate(levels[0]):
             outputs = [n for n in group.outputs if n.op is not UNDEFINED]
-            program = Program(group.size, outputs, group.effects, expand_threshold())
+            program = Program(group.size, outputs, group.effects, evaluate.expand_threshold())
             code = PtxTarget().code(program, f"kernel{number}", kernels.target())
             found.append(nvptx.translate(code.ir, processor))
     return found

@@ -323,12 +323,8 @@ def _index_ad(self: FlatArray) -> int:
     return 0 if vertex is None else int(vertex.serial)
 
 
-def install() -> None:
-    """Give arrays the properties that concern derivatives."""
-    about = "The gradient that has arrived: see `lumijit.grad` and `lumijit.set_grad`."
-    doc = "A number that identifies the value among those tracked; 0 if it isn't."
-    for cls, name, made in (
-        (ArrayBase, "grad", property(grad, set_grad, doc=about)),
-        (FlatArray, "index_ad", property(_index_ad, doc=doc)),
-    ):
-        setattr(cls, name, made)
+# The properties of arrays that concern derivatives.
+_ABOUT = "The gradient that has arrived: see `lumijit.grad` and `lumijit.set_grad`."
+setattr(ArrayBase, "grad", property(grad, set_grad, doc=_ABOUT))  # noqa: B010
+_INDEX = "A number that identifies the value among those tracked; 0 if it isn't."
+setattr(FlatArray, "index_ad", property(_index_ad, doc=_INDEX))  # noqa: B010

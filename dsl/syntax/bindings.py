@@ -1,60 +1,16 @@
 """What rewritten code needs to know of arrays, kept replaceable.
 
 Owns the `targets` object: the control-flow primitives that `@syntax` aims at and
-the few array operations its own bookkeeping takes. The defaults know no arrays,
-so that all control flow is plain Python; `lumijit.control` installs the real ones.
+the few array operations its own bookkeeping takes. `lumijit.control.install` says
+which these are.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 
-def _no_primitive(*_args: Any, **_kwargs: Any) -> Any:
-    raise RuntimeError("no control-flow primitives are installed")
-
-
-def _never(*_args: Any) -> bool:
-    return False
-
-
-def _nothing(*_args: Any) -> Any:
-    return None
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _no_objects(_value: Any) -> dict[Any, Any]:
-    return {}
-
-
-def _new_value(new: Any, _originals: dict[Any, Any]) -> Any:
-    return new
-
-
-def _no_places(*_args: Any) -> Callable[[], Any]:
-    return list
-
-
-def _no_snapshot(_values: Any) -> Callable[[], None]:
-    return lambda: None
-
-
-def is_tree(value: Any) -> bool:
-    """Tell whether `value` is or has a container whose entries may be replaced."""
-    return (
-        isinstance(value, (list, dict))
-        or (isinstance(value, tuple) and any(map(is_tree, value)))
-        or hasattr(type(value), "DRJIT_STRUCT")
-        or (dataclasses.is_dataclass(value) and not isinstance(value, type))
-    )
-
-
-@dataclasses.dataclass(eq=False, repr=False)
 class Targets:
     """The operations that rewritten code calls.
 
@@ -109,39 +65,39 @@ class Targets:
             pieces: text, or a value with the conversion and format of an f-string.
     """
 
-    while_loop: Callable[..., Any] = _no_primitive
-    if_stmt: Callable[..., Any] = _no_primitive
-    loop_mode: Callable[[], str | None] = _nothing
-    watch: Callable[..., Any] = _nothing
-    left_alone: Callable[..., Any] = _no_primitive
-    standing_in: Callable[..., Callable[[], Any]] = _no_places
-    snapshot: Callable[[Any], Callable[[], None]] = _no_snapshot
-    objects_in: Callable[[Any], dict[Any, Any]] = _no_objects
-    has_changed: Callable[[Any, Any], bool] = _never
-    moment: Callable[[Any], Any] = _nothing
-    changed_since: Callable[[Any, Any], Any] = _nothing
-    apart: Callable[[Any], Any] = _no_primitive
-    keep_arrays: Callable[[Any, Any], None] = _nothing
-    blend: Callable[..., None] = _no_primitive
-    exchange: Callable[[Any], Any] = _no_primitive
-    brought_back: Callable[[Any, dict[Any, Any]], Any] = _new_value
-    is_array: Callable[[Any], bool] = _never
-    holds: Callable[[Any], bool] = _never
-    known: Callable[[Any], bool | None] = _nothing
-    is_integer_array: Callable[[Any], bool] = _never
-    is_zero_step: Callable[[Any], bool] = _never
-    as_number: Callable[[Any], Any] = _same
-    settle: Callable[[Any], None] = _nothing
-    is_idle: Callable[[], bool] = _never
-    runs_plain: Callable[[], bool] = _never
-    plain_range: Callable[..., Any] = range
-    is_tree: Callable[[Any], bool] = is_tree
-    logical_and: Callable[[Any, Any], Any] = _no_primitive
-    logical_or: Callable[[Any, Any], Any] = _no_primitive
-    logical_not: Callable[[Any], Any] = _no_primitive
-    select: Callable[[Any, Any, Any], Any] = _no_primitive
-    checks: Callable[[Any], bool] = _never
-    check: Callable[[Any, tuple[Any, ...]], None] = _no_primitive
+    while_loop: Callable[..., Any]
+    if_stmt: Callable[..., Any]
+    loop_mode: Callable[[], str | None]
+    watch: Callable[..., Any]
+    left_alone: Callable[..., Any]
+    standing_in: Callable[..., Callable[[], Any]]
+    snapshot: Callable[[Any], Callable[[], None]]
+    objects_in: Callable[[Any], dict[Any, Any]]
+    has_changed: Callable[[Any, Any], bool]
+    moment: Callable[[Any], Any]
+    changed_since: Callable[[Any, Any], Any]
+    apart: Callable[[Any], Any]
+    keep_arrays: Callable[[Any, Any], None]
+    blend: Callable[..., None]
+    exchange: Callable[[Any], Any]
+    brought_back: Callable[[Any, dict[Any, Any]], Any]
+    is_array: Callable[[Any], bool]
+    holds: Callable[[Any], bool]
+    known: Callable[[Any], bool | None]
+    is_integer_array: Callable[[Any], bool]
+    is_zero_step: Callable[[Any], bool]
+    as_number: Callable[[Any], Any]
+    settle: Callable[[Any], None]
+    is_idle: Callable[[], bool]
+    runs_plain: Callable[[], bool]
+    plain_range: Callable[..., Any]
+    is_tree: Callable[[Any], bool]
+    logical_and: Callable[[Any, Any], Any]
+    logical_or: Callable[[Any, Any], Any]
+    logical_not: Callable[[Any], Any]
+    select: Callable[[Any, Any, Any], Any]
+    checks: Callable[[Any], bool]
+    check: Callable[[Any, tuple[Any, ...]], None]
 
 
 targets = Targets()

@@ -88,22 +88,9 @@ def syntax(
         problem = f"it decorates an object of type {type(f).__name__!r}"
         fix = "put @syntax right above the 'def' of a function or method."
         raise errors.SyntaxTransformError("@syntax", problem, fix)
-    _import_primitives()
+    from lumijit.control import install as install
     from lumijit.syntax.rewriting import decorated
 
     result = decorated(f, recursive, print_ast, print_code)
     setattr(result, _MARK, True)
     return result
-
-
-def _no_primitives() -> None:
-    pass
-
-
-_import_primitives: Callable[[], object] = _no_primitives
-
-
-def import_by(how: Callable[[], object]) -> None:
-    """Say how the primitives are imported that rewritten code calls."""
-    global _import_primitives
-    _import_primitives = how

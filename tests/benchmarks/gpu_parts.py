@@ -205,7 +205,7 @@ def collectives(bench: Bench) -> Iterator[Figure]:
             (source, sums, writer.REDUCE_BLOCK),
         ),
         "scan": (
-            writer.scan_ir("scan", "add", FLOAT32, False, "pause", False),
+            writer.scan_ir("scan", "add", FLOAT32, False, False),
             *(size, tile, 8),
             (source, target, sums, ready, tile),
         ),

@@ -346,7 +346,7 @@ def test_blocks_of_a_scan_wait_for_no_other(t: DType, order: str) -> None:
     source, result = array(values, t), array(np.zeros(size), t)
     expected = data(reductions.prefix("add", source, False))
     name = f"scan_add_inclusive_{t.short}"
-    kernel = named_kernels.get(name, collectives.scan_ir, "add", t, False, "", False)
+    kernel = named_kernels.get(name, collectives.scan_ir, "add", t, False, False)
     sums, ready = np.zeros(10, t.numpy), np.zeros(10, np.int32)
     slots: tuple[int, ...]
     slots = (source.buffer.address, result.buffer.address)  # type: ignore[union-attr]
@@ -365,7 +365,7 @@ def test_blocks_of_a_compaction_wait_for_no_other() -> None:
     mask = random_values(BOOL, size)
     source, result = array(mask, BOOL), array(np.zeros(size), UINT32)
     expected = data(reductions.compress(source))
-    kernel = named_kernels.get("compress", collectives.compress_ir, "")
+    kernel = named_kernels.get("compress", collectives.compress_ir)
     sums, ready = np.zeros(10, np.uint32), np.zeros(10, np.int32)
     count = np.zeros(1, np.uint32)
     slots: tuple[int, ...]

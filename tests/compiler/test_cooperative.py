@@ -12,15 +12,12 @@ import pytest
 
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.launch import kernels
-from lumijit.compiler.lower.cooperative.emulated import EmulatedBlock
 from lumijit.compiler.lower.cooperative.kernels import (
     GPU,
     Cooperative,
-    emulated,
     nvvm,
 )
 from lumijit.compiler.lower.cooperative.values import Shape
-from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan import target
 from lumijit.compiler.record import products, reductions, sorting
 from lumijit.runtime import nvptx, workers
@@ -38,7 +35,9 @@ from lumijit.runtime.dtypes import (
 )
 from tests.compiler.support import Array, array, assert_same, data, random_values
 from tests.compiler.test_collectives import CASES, IDS, exact_values, operations
+from tests.emulated_block import EmulatedBlock, emulated
 from tests.targets import written_for
+from tests.thread_target import ThreadTarget
 from tests.tools.assembling import assemble
 
 #: One entry; around a warp, a tile, a block of a reduction, a group of blocks.
@@ -183,7 +182,7 @@ def test_blocks_as_large_as_those_of_gpus(large: None) -> None:
 
 
 def test_missing_barriers_are_found() -> None:
-    b = EmulatedBlock(Shape(2, 1), "kernel", "")
+    b = EmulatedBlock(Shape(2, 1), "kernel")
     memory, one = b.shared("i64", 64), b.constant("i1", "true")
     b.put(memory, b.thread, b.thread, one)
     with pytest.raises(AssertionError, match="no barrier between a write and a read"):
@@ -213,7 +212,7 @@ def kernels_of(c: Cooperative, t: DType) -> Iterator[tuple[str, str]]:
         yield f"rows_{op}", c.rows_ir(f"rows_{op}", op, t)
         for exclusive in (False, True):
             name = f"scan_{op}_{exclusive}"
-            yield name, c.scan_ir(name, op, t, exclusive, "pause", False)
+            yield name, c.scan_ir(name, op, t, exclusive, False)
     if t in UNSIGNED_INTS:
         yield "count", c.count_ir("count", t)
         for k, (keys, places) in enumerate([(True, ""), (True, "new"), (False, "old")]):
@@ -223,7 +222,7 @@ def kernels_of(c: Cooperative, t: DType) -> Iterator[tuple[str, str]]:
     if not t.is_bool:
         yield "product", c.product_ir("product", t)
     if t is BOOL:
-        yield "compress", c.compress_ir("compress", "pause")
+        yield "compress", c.compress_ir("compress")
         yield "copy", c.copy_ir("copy")
         yield "fill", c.fill_ir("fill")
     for bits in (32, 64):
@@ -254,7 +253,7 @@ def test_kernels_wait_and_vote_as_gpus_do() -> None:
     for instruction in ("bar.sync", "bar.warp.sync", "vote.sync.ballot", "popc"):
         assert instruction in text
     for t, told in ((FLOAT32, "relaxed"), (FLOAT64, "")):
-        ir = nvvm().scan_ir("scan", "add", t, True, "pause", False)
+        ir = nvvm().scan_ir("scan", "add", t, True, False)
         text = nvptx.translate(ir)
         ways = (told, told) if told else ("acquire", "release")
         for instruction in ("shfl.sync.up", f"ld.{ways[0]}", f"st.{ways[1]}"):

@@ -48,7 +48,7 @@ define void @kernel(i64 %begin, i64 %end, i32 %thread, ptr %args) {
 
 
 def objects() -> list[bytes]:
-    scan = collectives.scan_ir("kernel", "add", FLOAT32, True, "fence seq_cst", False)
+    scan = collectives.scan_ir("kernel", "add", FLOAT32, True, False)
     return [cpu.compile_ir(text) for text in (CALLS, scan)]
 
 

@@ -11,7 +11,6 @@ from lumijit.compiler.ir import local_types, trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.printer import format_nodes
 from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.launch import evaluate, kernels
 from lumijit.compiler.lower.packet.target import PacketTarget
@@ -19,6 +18,7 @@ from lumijit.compiler.plan.program import Program
 from lumijit.compiler.record import local, regions
 from lumijit.runtime.dtypes import BOOL, FLOAT32, UINT32
 from tests.compiler.support import ODD_SIZES, array, check, data, lit
+from tests.tools.printer import format_nodes
 from tests.verifier.verify import VerificationError, verify
 
 pytestmark = pytest.mark.usefixtures("each_target")

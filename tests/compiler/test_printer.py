@@ -8,11 +8,11 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.arithmetic import ADD, MUL
 from lumijit.compiler.ir.ops.logic import LT
-from lumijit.compiler.ir.printer import format_nodes
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
 from lumijit.runtime.dtypes import FLOAT32, UINT32
 from tests.compiler.support import Holder, array, branch, lit, loop, shareable
+from tests.tools.printer import format_nodes
 
 
 def test_memory_and_effects() -> None:

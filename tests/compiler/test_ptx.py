@@ -194,9 +194,7 @@ def test_memory_is_exchanged_on_the_gpu_only() -> None:
     x = cuda.Float([1.0] * 9)
     dr.scatter_reduce(dr.ReduceOp.Mul, product, x, cuda.UInt(x))
     texts = dr.ptx(product)
-    texts.append(
-        nvptx.translate(nvvm().scan_ir("k", "add", FLOAT32, False, "pause", False))
-    )
+    texts.append(nvptx.translate(nvvm().scan_ir("k", "add", FLOAT32, False, False)))
     for text, count in zip(texts, (1, 4), strict=True):
         assert len(re.findall(r"\.gpu\.global", text)) == count
         assert ".sys." not in text

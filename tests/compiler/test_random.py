@@ -16,7 +16,6 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
-from lumijit.compiler.ir.printer import format_nodes
 from lumijit.compiler.ir.trace import cast_to, emit1, emit2, emit3
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
@@ -45,6 +44,7 @@ from tests.compiler.support import (
     loop,
     random_values,
 )
+from tests.tools.printer import format_nodes
 from tests.verifier.interpret import interpret
 
 TYPES = (BOOL, INT8, UINT8, UINT16, INT32, UINT32, INT64, FLOAT16, FLOAT32, FLOAT64)

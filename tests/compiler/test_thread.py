@@ -16,18 +16,17 @@ from lumijit.compiler.ir.ops.mathematics import SIN
 from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.thread.ptx import LOCAL_BYTES, SCRATCH_BYTES, PtxTarget
-from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.target import in_use
 from lumijit.compiler.record import local
 from lumijit.llvm import Bool, Float, Float16, Float64, Int, UInt
 from lumijit.runtime import nvptx
 from lumijit.runtime.dtypes import FLOAT32, UINT32
-from lumijit.runtime.errors import BackendError, KernelBuildError
+from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.settings import settings
 from tests.compiler.support import array, lit
-from tests.runtime.support import run_script
 from tests.targets import written_for
+from tests.thread_target import ThreadTarget
 from tests.tools import ptx
 from tests.tools.assembling import assemble
 
@@ -217,18 +216,6 @@ def test_threads_have_no_vectors() -> None:
     assert code.ir.count("define") == 2
 
 
-def test_the_target_is_chosen_from_outside() -> None:
-    script = """
-        import lumijit as dr
-        from lumijit.llvm import Float
-        dr.set_flag(dr.JitFlag.PrintIR, True)
-        print((dr.arange(Float, 9) * 2)[4])
-        """
-    found = run_script(script, LUMIJIT_TARGET="thread").stdout
-    assert "call void @element" in found
-    assert found.endswith("8.0\n")
-
-
 def _ptx() -> str:
     code = PtxTarget().code(_program(), "kernel", kernels.target())
     return nvptx.translate(code.ir)
@@ -270,13 +257,6 @@ def test_large_local_memory_is_for_some_threads_of_a_gpu(tmp_path: Path) -> None
         if nvptx.assembler():
             (tmp_path / "kernel.ptx").write_text(text)
             assert "registers" in assemble(tmp_path / "kernel.ptx")
-
-
-def test_what_a_target_lacks_is_named() -> None:
-    expected = "target 'ptx': the kernel needs reductions of what is computed"
-    program = Program(5, [trace.counter(5)], [], 0)
-    with pytest.raises(BackendError, match=expected):
-        PtxTarget().fold(program, kernels.target(), "add", False, "kernel")
 
 
 @pytest.mark.host("its kernels are translated")

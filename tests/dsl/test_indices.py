@@ -15,9 +15,9 @@ import pytest
 
 import lumijit as dr
 from lumijit import llvm, scalar
-from lumijit.compiler.ir.printer import format_nodes
 from lumijit.llvm import Array2f, Array3f, Bool, Float, Int, Int64, UInt, UInt64
 from lumijit.runtime.errors import ArrayIndexError
+from tests.tools.printer import format_nodes
 
 SEEDS = range(int(os.environ.get("LUMIJIT_TEST_PROGRAMS", "150")))
 

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lumijit.compiler.launch import kernels
-from lumijit.runtime.settings import TARGETS
 from tests.fuzz.check import MODES, Refused, check, modes_of
 from tests.fuzz.shrink import shrink
 from tests.fuzz.writer import PATTERNS, Program, Writer
@@ -117,7 +116,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     words("--first", type=int, default=0, help="number of the first program")
     words("--pattern", default=",".join(PATTERNS), help="some of the default")
     words("--modes", default=",".join(MODES))
-    words("--target", choices=TARGETS, help="how kernels are written")
+    words("--target", choices=("packet", "thread"), help="how kernels are written")
     words("--all-modes", action="store_true", help="not only the first and another")
     words("--failures", type=int, default=10, help="batches with failures to go on for")
     words("--note", type=Path, help=argparse.SUPPRESS)

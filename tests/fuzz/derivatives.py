@@ -23,10 +23,12 @@ import lumijit.scalar
 from lumijit.compiler.launch import kernels
 from lumijit.derivatives.functional import Call
 from lumijit.runtime import cpu
-from lumijit.runtime.settings import TARGETS, settings
+from lumijit.runtime.settings import settings
 from tests.differences import EPS, KINK, slopes
 from tests.fuzz.smooth import NAMES, Writer
 from tests.targets import DEVICES, standing_in
+
+KINDS = ("packet", "thread", *DEVICES)
 
 FLAGS = (
     dr.JitFlag.SymbolicLoops
@@ -202,7 +204,7 @@ def main(arguments: Sequence[str]) -> int:
         help="custom operations, which have first derivatives only",
     )
     parser.add_argument("--second", action="store_true", help="second derivatives")
-    parser.add_argument("--target", choices=(*TARGETS, *DEVICES), default="thread")
+    parser.add_argument("--target", choices=KINDS, default="thread")
     options = parser.parse_args(arguments)
     settings.no_disk_cache = True
     cpu.compile_ir = functools.partial(cpu.compile_ir, opt_level=0)

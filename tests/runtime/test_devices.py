@@ -17,9 +17,8 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.mathematics import SIN
 from lumijit.compiler.ir.trace import emit1, emit2
 from lumijit.compiler.launch import kernels
-from lumijit.compiler.lower.cooperative.kernels import Cooperative, emulated, nvvm
+from lumijit.compiler.lower.cooperative.kernels import Cooperative, nvvm
 from lumijit.compiler.lower.thread.ptx import PtxTarget
-from lumijit.compiler.lower.thread.target import ThreadTarget
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.signature import Signature
 from lumijit.runtime import cuda, cuda_staging, libcuda, nvptx
@@ -35,7 +34,9 @@ from lumijit.runtime.errors import (
     KernelBuildError,
 )
 from tests.compiler.support import Array, array, lit, random_values
+from tests.emulated_block import emulated
 from tests.emulated_device import EmulatedDevice
+from tests.thread_target import ThreadTarget
 
 SIZES = (1, 33, 5000, 1_100_000)
 
@@ -112,9 +113,7 @@ def test_reductions(bench: Bench, t: DType) -> None:
 
 @pytest.mark.parametrize("exclusive", [False, True])
 def test_scans(bench: Bench, exclusive: bool) -> None:
-    kernel = bench.build(
-        bench.writer.scan_ir, "add", UINT32, exclusive, pause_of(bench), False
-    )
+    kernel = bench.build(bench.writer.scan_ir, "add", UINT32, exclusive, False)
     block = bench.writer.scan_block(UINT32)
     for size in SIZES:
         values = random_values(UINT32, size)
@@ -129,14 +128,8 @@ def test_scans(bench: Bench, exclusive: bool) -> None:
         np.testing.assert_array_equal(bench.get(result, np.uint32, size), expected)
 
 
-def pause_of(bench: Bench) -> str:
-    from lumijit.compiler.launch import named_kernels
-
-    return "pause" if bench.device.target == "ptx" else named_kernels.pause()
-
-
 def test_compression(bench: Bench) -> None:
-    kernel = bench.build(bench.writer.compress_ir, pause_of(bench))
+    kernel = bench.build(bench.writer.compress_ir)
     block = bench.writer.scan_block(UINT32)
     for size in SIZES:
         mask = random_values(UINT32, size) % 3 == 0

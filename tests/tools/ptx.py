@@ -18,16 +18,16 @@ from typing import Any
 
 from examples import gallery
 from lumijit.compiler.launch import kernels, named_kernels
-from lumijit.compiler.lower.cooperative.emulated import EmulatedBlock
-from lumijit.compiler.lower.cooperative.kernels import EMULATED, Cooperative, nvvm
+from lumijit.compiler.lower.cooperative.kernels import Cooperative, nvvm
 from lumijit.compiler.lower.thread.ptx import PtxTarget
-from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import Program
 from lumijit.compiler.plan.target import Code
 from lumijit.runtime import nvptx
 from lumijit.runtime.errors import LumijitError
 from lumijit.runtime.settings import settings
+from tests.emulated_block import SHAPE, EmulatedBlock
+from tests.thread_target import ThreadPlan, ThreadTarget
 from tests.tools.assembling import assemble
 
 SIZE = 32
@@ -37,7 +37,7 @@ class Collectives(Cooperative):
     """The thread target's collectives, which are written as PTX, too."""
 
     def __init__(self, target: Translating) -> None:
-        super().__init__(EMULATED, EMULATED, EmulatedBlock)
+        super().__init__(SHAPE, SHAPE, EmulatedBlock)
         self.target = target
 
     def write(
@@ -69,11 +69,12 @@ class Translating(ThreadTarget):
 
     def lower(self, program: Program, plan: ThreadPlan, name: str) -> Code:
         """Write a program's kernel for the CPU, and a file for GPUs."""
-        operations = f"{plan.work.operations} operations, "
+        code = super().lower(program, plan, name)
+        operations = f"{code.operations} operations, "
         self.translate(
             lambda: PtxTarget().code(program, name, plan.info).ir, operations
         )
-        return super().lower(program, plan, name)
+        return code
 
     def translate(self, write: Callable[[], str], operations: str) -> None:
         """Translate a kernel that is to be written, and note if that fails."""

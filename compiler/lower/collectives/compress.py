@@ -85,7 +85,7 @@ counted:
 """
 
 
-def compress_ir(name: str, pause: str) -> str:
+def compress_ir(name: str) -> str:
     """Write the indices of the set entries of a mask one after the other.
 
     Slots: mask (bytes), dst (u32), sums (u32 per block), ready, block, size, count
@@ -147,5 +147,5 @@ declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.cttz.i64(i64, i1)
 {_count()}
-{prefix_function("i32", "0", pause, _ADD)}
+{prefix_function("i32", "0", _ADD)}
 """

@@ -14,6 +14,7 @@ from lumijit.compiler.lower.collectives.pieces import (
     neutral,
     tail_mask,
 )
+from lumijit.runtime import cpu
 from lumijit.runtime.dtypes import DType
 
 #: Writes how two scalars are combined to a third: its name, then theirs.
@@ -29,6 +30,14 @@ _SPINS = 256
 def scan_block(t: DType) -> int:
     """Return how many entries a launch's blocks have."""
     return 1 << 14
+
+
+def spinning() -> tuple[str, str]:
+    """Return the instruction of a thread that waits, and its declaration."""
+    if cpu.machine_is_x86():
+        pause = "void @llvm.x86.sse2.pause()"
+        return f"call {pause}", f"declare {pause}"
+    return "fence seq_cst", ""
 
 
 def first_value(op: str, t: DType) -> str:
@@ -78,7 +87,7 @@ def _scan_part(op: str, t: DType, part: int, exclusive: bool) -> str:
     return "\n".join(lines)
 
 
-def prefix_function(element: str, zero: str, pause: str, combine: Combine) -> str:
+def prefix_function(element: str, zero: str, combine: Combine) -> str:
     """Write @prefix: the sum of all blocks before one.
 
     It waits for the block before, but not for long: whoever has that block may have
@@ -87,6 +96,7 @@ def prefix_function(element: str, zero: str, pause: str, combine: Combine) -> st
     text calls `@total(src, start, stop)`, which sums a range. As it runs once a block,
     LLVM is spared optimizing it (a sixth of the build).
     """
+    pause, declaration = spinning()
     return f"""
 define internal {element} @prefix(ptr %src, ptr %sums, ptr %ready, i64 %block,
     i64 %number) nounwind noinline optnone {{
@@ -158,7 +168,7 @@ define internal void @publish(ptr %sums, ptr %ready, i64 %number,
   store atomic i32 1, ptr %flag release, align 4
   ret void
 }}
-{_declare(pause)}
+{declaration}
 """
 
 
@@ -188,13 +198,7 @@ entry:
 """
 
 
-def _declare(pause: str) -> str:
-    return "declare void @llvm.x86.sse2.pause()" if "pause" in pause else ""
-
-
-def scan_ir(
-    name: str, op: str, t: DType, exclusive: bool, pause: str, is_streaming: bool
-) -> str:
+def scan_ir(name: str, op: str, t: DType, exclusive: bool, is_streaming: bool) -> str:
     """Scan in one pass: combine a block, get the result of those before, scan.
 
     Slots: src, dst, sums (one value per block), ready (one i32 per block, zero at
@@ -234,7 +238,7 @@ exit:
   ret void
 }}
 {_total_function(op, t)}
-{prefix_function(element, first_value(op, t), pause, combine)}
+{prefix_function(element, first_value(op, t), combine)}
 {"!0 = !{i32 1}" if is_streaming else ""}
 """
 

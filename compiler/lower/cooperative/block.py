@@ -2,7 +2,7 @@
 
 Owns what collective kernels are written in: values of threads, operations on them,
 loops and conditions that all threads of a block share. How a block runs is up to the
-two kinds of it: `nvvm`, on GPUs, and `emulated`, in step on the CPU.
+kinds of it: `nvvm`, on GPUs, and that of the tests, in step on the CPU.
 
 Control flow is the same in all threads of a block; what differs is masked. So a block
 can be carried out in step, and barriers can be checked here: between a write to shared

@@ -8,26 +8,17 @@ from typing import Any
 
 from lumijit.compiler.lower.cooperative import reduce, scan, sort, transfer
 from lumijit.compiler.lower.cooperative.block import Block
-from lumijit.compiler.lower.cooperative.emulated import EmulatedBlock
 from lumijit.compiler.lower.cooperative.nvvm import NvvmBlock
 from lumijit.compiler.lower.cooperative.values import LANES, Shape
 from lumijit.runtime.dtypes import UINT32, DType
 
-#: Makes the block of a kernel: its shape, its name, and, if blocks wait for earlier
-#: ones, the instruction of a thread of the CPU that waits.
-Maker = Callable[[Shape, str, str], Block]
+#: Makes the block of a kernel: its shape, its name.
+Maker = Callable[[Shape, str], Block]
 
-# Few warps and rows are written faster; a GPU has work for more.
-EMULATED = Shape(warps=2, rows=4)
 GPU = Shape(warps=8, rows=16)
 # Blocks that wait for earlier ones are fewer, if they have more; their entries have to
 # fit into 48 KiB (`scan.Tile`).
 GPU_SCAN = Shape(warps=8, rows=32)
-
-
-def emulated(shape: Shape = EMULATED) -> Cooperative:
-    """Return the kernels for blocks that the CPU carries out in step."""
-    return Cooperative(shape, shape, EmulatedBlock)
 
 
 def nvvm() -> Cooperative:
@@ -77,12 +68,11 @@ class Cooperative:
         name: str,
         code: Callable[..., None],
         *args: Any,
-        pause: str = "",
         scanned: DType | None = None,
     ) -> str:
-        """Write a kernel; if blocks wait for earlier ones, how, and what they scan."""
+        """Write a kernel; if blocks wait for earlier ones, with what they scan."""
         shape = self.shape if scanned is None else self._scan_shape(scanned)
-        block = self._make(shape, name, pause)
+        block = self._make(shape, name)
         code(block, *args)
         return block.module()
 
@@ -102,11 +92,9 @@ class Cooperative:
             who, code = "threads", reduce.short_runs
         return who, lambda name, op, t, _: self.write(name, code, op, t), 0
 
-    def scan_ir(
-        self, name: str, op: str, t: DType, exclusive: bool, pause: str, _: bool
-    ) -> str:
+    def scan_ir(self, name: str, op: str, t: DType, exclusive: bool, _: bool) -> str:
         """Scan an array in one pass."""
-        return self.write(name, scan.whole, op, t, exclusive, pause=pause, scanned=t)
+        return self.write(name, scan.whole, op, t, exclusive, scanned=t)
 
     def runs_by(self, block: int) -> tuple[str, Callable[..., str]]:
         """Return how runs are scanned: a name, and what writes that."""
@@ -115,9 +103,9 @@ class Cooperative:
             who, code = "threads", scan.short_runs
         return who, lambda name, *args: self.write(name, code, *args)
 
-    def compress_ir(self, name: str, pause: str) -> str:
+    def compress_ir(self, name: str) -> str:
         """Write the indices of the set entries of a mask."""
-        return self.write(name, scan.compress, pause=pause, scanned=UINT32)
+        return self.write(name, scan.compress, scanned=UINT32)
 
     def tile_shape(self, t: DType) -> tuple[int, int]:
         """Return how many rows and columns of a product a warp computes."""

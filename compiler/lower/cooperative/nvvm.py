@@ -47,9 +47,8 @@ class NvvmBlock(Block):
     pause = "; nothing"
     scope = DEVICE_SCOPE
 
-    def __init__(self, shape: Shape, name: str, pause: str) -> None:
+    def __init__(self, shape: Shape, name: str) -> None:
         super().__init__(shape, name)
-        del pause
         self.current = "start"
         self.begin, self.end, self._number = (
             Value(self, "i64", (f"%{n}",), False) for n in ("begin", "end", "number")

@@ -1,12 +1,13 @@
 """Lowers a program to the code of one thread, which computes one element.
 
-Owns the shape of that code: `void(i64 index, i32 thread, ptr args)` with real branches
-(`control`) and scalar accesses (here). A kernel of the CPU calls it for one element
-after the other, and one of PTX in each thread (`ptx`).
+Owns that code, with real branches (`control`) and scalar accesses (here), but for the
+kernel around it, which is up to targets (`ptx`; that of the tests computes one element
+after the other on the CPU).
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -34,31 +35,17 @@ from lumijit.compiler.lower.common.atomics import (
     exchange_if,
 )
 from lumijit.compiler.lower.common.demand import Demand
-from lumijit.compiler.lower.common.effort import cost_of_turn
+from lumijit.compiler.lower.common.effort import cost_of_turn, effort
 from lumijit.compiler.lower.common.lowering import Lowering
 from lumijit.compiler.lower.common.matrices import Matrices
 from lumijit.compiler.lower.common.scratch import Scratch
 from lumijit.compiler.lower.thread import control
 from lumijit.compiler.lower.thread.rows import find_rows, read_row
 from lumijit.compiler.plan.program import Destination, Program, target_root
+from lumijit.compiler.plan.target import Code
 from lumijit.runtime.dtypes import UINT32, DType
 
 T = TypeVar("T")
-# One element after the other.
-_KERNEL = """
-define void @{name}(i64 %begin, i64 %end, i32 %thread, ptr noalias %args) nounwind {{
-entry:
-  br label %next
-next:
-  %index = phi i64 [ %begin, %entry ], [ %after, %next ]
-  call void @element(i64 %index, i32 %thread, ptr %args)
-  %after = add nuw i64 %index, 1
-  %more = icmp ult i64 %after, %end
-  br i1 %more, label %next, label %exit
-exit:
-  ret void
-}}
-"""
 
 
 class ThreadLowering(Lowering):
@@ -82,15 +69,15 @@ class ThreadLowering(Lowering):
         """How much memory of each thread local buffers take that are large."""
         return self.scratch.thread_bytes
 
+    def code(self, name: str) -> Code:
+        """Return the kernel, and facts about it."""
+        work, ir = effort(self.program, self.demand), self.kernel(name)
+        width, scratch_bytes = self.at_once, self.scratch_bytes
+        return Code(ir, width, work.operations, work.cost, scratch_bytes)
+
+    @abstractmethod
     def kernel(self, name: str) -> str:
-        """Return a module whose kernel computes elements one after the other."""
-        self.write()
-        head = (
-            "define internal void @element(i64 %index, i32 %thread, "
-            "ptr noalias %args) nounwind {"
-        )
-        lines = self.functions(head, self.b.lines)
-        return "\n".join([*lines, _KERNEL.format(name=name)])
+        """Return a module with the kernel."""
 
     def write(self) -> None:
         """Write what loads the arguments, and what computes an element."""
@@ -105,14 +92,13 @@ class ThreadLowering(Lowering):
         """Load where a target lies."""
         self.bases[id(target.root)] = self.load_slot(slot, "ptr")
 
+    @abstractmethod
     def begin(self) -> None:
         """Go from the entry to the element."""
-        self.b.branch("element")
-        self.b.block("element")
 
+    @abstractmethod
     def end(self) -> None:
         """Leave the element."""
-        self.b.line("ret void")
 
     def bind_literal(self, node: Node, slot: int) -> None:
         """Load a number, in the kernel's entry."""

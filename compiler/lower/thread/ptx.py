@@ -1,10 +1,12 @@
 """The PTX target: kernels in which each thread of a GPU computes one element.
 
-The code of an element is that of the thread target; owns the kernel around it and what
-GPUs lack. Translating it is up to `runtime.nvptx`.
+The code of an element is that of `kernel`; owns the kernel around it and what GPUs
+lack. Translating it is up to `runtime.nvptx`.
 """
 
 from __future__ import annotations
+
+from contextlib import closing
 
 from lumijit.compiler.emit.builder import Builder, TargetInfo
 from lumijit.compiler.emit.combine import combine_text, identity
@@ -17,10 +19,9 @@ from lumijit.compiler.lower.cooperative.nvvm import DEVICE_SCOPE
 from lumijit.compiler.lower.thread import bins, several
 from lumijit.compiler.lower.thread.bins import BINS_BYTES, Bins
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
-from lumijit.compiler.lower.thread.target import ThreadPlan, ThreadTarget
 from lumijit.compiler.plan.program import Destination, Program, target_root
 from lumijit.compiler.plan.signature import PRIVATE_SLOTS
-from lumijit.compiler.plan.target import Collectives
+from lumijit.compiler.plan.target import Code, Collectives, Target
 from lumijit.runtime import nvptx
 from lumijit.runtime.dtypes import DType
 
@@ -258,12 +259,13 @@ def _call(b: Builder, ty: str, name: str, *given: str, stem: str = "llvm.nvvm") 
     return b.call(ty, f"{stem}.{name}", *pairs)
 
 
-class PtxTarget(ThreadTarget):
+class PtxTarget(Target):
     """Writes kernels for GPUs, as LLVM IR that `runtime.nvptx` translates."""
 
     name = "ptx"
-    lowering = PtxLowering
     copy_bytes = BINS_BYTES
+    has_private_copies = False
+    has_streaming_stores = False
 
     @property
     def collectives(self) -> Collectives:
@@ -274,9 +276,14 @@ class PtxTarget(ThreadTarget):
         """Return which lanes have a copy, and how many entries these are apart."""
         return bins.copies(root.size)
 
-    def plan(self, program: Program, info: TargetInfo) -> ThreadPlan:
-        """Find what is wanted; of the processor, nothing is assumed."""
-        return super().plan(program, TargetInfo(lanes_f32=1))
+    def plan(self, program: Program, info: TargetInfo) -> Demand:
+        """Find what is wanted."""
+        return Demand(program)
+
+    def lower(self, program: Program, plan: Demand, name: str) -> Code:
+        """Write a program's kernel; of the processor, nothing is assumed."""
+        with closing(PtxLowering(program, plan, TargetInfo(lanes_f32=1))) as lowering:
+            return lowering.code(name)
 
 
 TARGET = PtxTarget()

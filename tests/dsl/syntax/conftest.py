@@ -17,6 +17,6 @@ def control() -> Iterator[Control]:
     """Aim the rewriting at the stand-ins for the time of a test."""
     before = dict(vars(targets))
     fake = Control()
-    vars(targets).update(vars(fake.targets()))
+    vars(targets).update(fake.targets())
     yield fake
     vars(targets).update(before)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from lumijit.syntax.bindings import Targets
 from lumijit.syntax.undefined import Undefined
 
 
@@ -134,6 +134,22 @@ def _copied(value: Any) -> Any:
     return value
 
 
+def _is_tree(value: Any) -> bool:
+    return (
+        isinstance(value, (list, dict))
+        or (isinstance(value, tuple) and any(map(_is_tree, value)))
+        or dataclasses.is_dataclass(value)
+    )
+
+
+def _nothing(*_: Any) -> Any:
+    return None
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
 def _write_back(original: Any, merged: Any) -> Any:
     """Change a mutable container in place, as Python code would have."""
     if isinstance(original, list) and isinstance(merged, list):
@@ -208,8 +224,24 @@ class Control:
     def check(self, cond: Any, message: Any) -> None:
         self.calls.append(("assert", {"message": message}))
 
-    def targets(self) -> Targets:
-        return Targets(
+    def targets(self) -> dict[str, Callable[..., Any]]:
+        """Return what rewritten code calls."""
+        return dict(
+            loop_mode=_nothing,
+            watch=_nothing,
+            standing_in=lambda *_: list,
+            snapshot=lambda _: lambda: None,
+            objects_in=lambda _: {},
+            brought_back=lambda new, _: new,
+            holds=_never,
+            known=_nothing,
+            is_zero_step=_never,
+            as_number=lambda value: value,
+            settle=_nothing,
+            is_idle=_never,
+            runs_plain=_never,
+            plain_range=range,
+            is_tree=_is_tree,
             while_loop=self.while_loop,
             if_stmt=self.if_stmt,
             is_array=is_lanes,

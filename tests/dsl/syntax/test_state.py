@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from lumijit.syntax import hint, hints, syntax, targets
+from lumijit.syntax import hint, hints, syntax
 from tests.dsl.syntax.fake_control import Control, Lanes
 from tests.dsl.syntax.lanes import define
 
@@ -302,17 +301,6 @@ def test_print_ast_shows_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert "FunctionDef" in capsys.readouterr().out
     assert f(0) == 1
-
-
-def test_without_arrays_installed_everything_is_plain(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, value in vars(type(targets)()).items():
-        monkeypatch.setattr(targets, name, value)
-    function: Callable[..., Any] = syntax(define("def f(x):\n    return not x\n"))
-    assert function(0) is True
-    with pytest.raises(RuntimeError, match="no control-flow primitives"):
-        targets.if_stmt()
 
 
 def test_a_value_first_assigned_in_a_loop_can_t_be_read_after_it() -> None:

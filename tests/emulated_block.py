@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lumijit.compiler.emit.type_names import bits_of, mangled
+from lumijit.compiler.lower.collectives.scan import spinning
 from lumijit.compiler.lower.cooperative.block import Block
+from lumijit.compiler.lower.cooperative.kernels import Cooperative
 from lumijit.compiler.lower.cooperative.values import LANES, Shape, Shared, Value
 
 _ACCESSES = {
@@ -39,10 +41,10 @@ def _numbers(first: int) -> str:
 class EmulatedBlock(Block):
     """Writes a kernel that carries out blocks of threads on the CPU."""
 
-    def __init__(self, shape: Shape, name: str, pause: str) -> None:
+    def __init__(self, shape: Shape, name: str) -> None:
         super().__init__(shape, name)
         self.copies = shape.warps
-        self.pause = pause
+        self.pause, self._declaration = spinning()
         self.functions: dict[str, str] = {}
         warps = range(shape.warps)
         self.begin = Value(self, "i64", ("%begin",), False)
@@ -175,8 +177,6 @@ class EmulatedBlock(Block):
         arrays = [
             f"  %{m.name} = alloca [{m.size} x {m.ty}], align 64" for m in self._shared
         ]
-        if "pause" in self.pause:
-            self.declarations["pause"] = "declare void @llvm.x86.sse2.pause()"
         return "\n".join(
             [
                 f"define void @{self.name}(i64 %begin, i64 %end, i32 %thread, "
@@ -188,5 +188,15 @@ class EmulatedBlock(Block):
                 "}",
                 *self.functions.values(),
                 *self.declarations.values(),
+                self._declaration,
             ]
         )
+
+
+# Few warps and rows are written faster; a GPU has work for more.
+SHAPE = Shape(warps=2, rows=4)
+
+
+def emulated(shape: Shape = SHAPE) -> Cooperative:
+    """Return the kernels for blocks that the CPU carries out in step."""
+    return Cooperative(shape, shape, EmulatedBlock)
