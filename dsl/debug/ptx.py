@@ -46,14 +46,16 @@ def ptx(*args: Any, processor: str = nvptx.PROCESSOR) -> list[str]:
         if len(levels) > 1:
             raise ArrayValueError(
                 _CONSTRUCT,
-                f"the arrays take {len(levels)} kernels one after the other, of which the "
-                "later ones read what the earlier ones compute by index",
+                f"the arrays take {len(levels)} kernels one after the other, of which "
+                "the later ones read what the earlier ones compute by index",
                 "evaluate what is read by index first, with lumijit.eval.",
             )
         found = []
         for number, group in enumerate(levels[0]):
             outputs = [n for n in group.outputs if n.op is not UNDEFINED]
-            program = Program(group.size, outputs, group.effects, evaluate.expand_threshold())
+            program = Program(
+                group.size, outputs, group.effects, evaluate.expand_threshold()
+            )
             code = PtxTarget().code(program, f"kernel{number}", kernels.target())
             found.append(nvptx.translate(code.ir, processor))
     return found
