@@ -10,6 +10,7 @@ is the business of `trace`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -30,7 +31,7 @@ _MOST = (1 << 63) - 1
 # (In C: what a compiled module calls instead.)
 address = id
 #: Returns what a weak reference refers to, or None.
-referent = ReferenceType.__call__
+referent: Callable[[ref[Node]], Node | None] = ReferenceType.__call__
 
 
 class Table:
