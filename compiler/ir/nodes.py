@@ -7,11 +7,13 @@ are the dead-code elimination. `trace` makes nodes.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.runtime.buffers import Buffer
+from lumijit.runtime.compiled import is_compiled
 from lumijit.runtime.dtypes import DType
 
 T = TypeVar("T")
@@ -59,6 +61,11 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.type.name}[{self.size}]>"
+
+
+#: Whether the fields of a new node are unset. Those of the compiled class are None and
+#: zero; to count one more reference to None ten times takes a fifth of making a node.
+are_unset: bool = not is_compiled(sys.modules[__name__])
 
 
 class Scope:

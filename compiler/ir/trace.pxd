@@ -29,7 +29,7 @@ cdef extern from *:
     cpdef Scope current_scope "lumijit_current_scope" ()
 
 
-cdef bint _are_unset
+cdef bint are_unset
 cdef dict _variables
 
 @cython.locals(node=Node)

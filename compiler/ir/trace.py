@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
 from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
 from lumijit.compiler.ir import value_numbering, vertices
-from lumijit.compiler.ir.nodes import ROOT, Node, Scope
+from lumijit.compiler.ir.nodes import ROOT, Node, Scope, are_unset
 from lumijit.compiler.ir.ops.logic import AND, COPY, SELECT
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import (
@@ -27,7 +26,6 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.value_numbering import find_root, note_root
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.compiled import is_compiled
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import During, Variable
 from lumijit.runtime.dtypes import BOOL, UINT32, DType
@@ -47,9 +45,6 @@ _held: Variable[tuple[list[Node], ...]] = Variable("held", ())
 #: Returns `state.scope`. (In compiled modules, C.)
 current_scope = _scope.get
 _variables = vertices.variables
-# A new node's fields are unset; those of the compiled class are None and zero, and to
-# count one more reference to None ten times takes a fifth of making a node.
-_are_unset = not is_compiled(sys.modules[Node.__module__])
 
 
 class _State:
@@ -138,7 +133,7 @@ def make(op: Op, dtype: DType, size: int, deps: tuple[Node, ...], attr: Any) -> 
     node.deps = deps
     node.attr = attr
     node.scope = current_scope()
-    if _are_unset:
+    if are_unset:
         node.buffer = node.uses = node.vertex = node.range = None
         node.walk = 0
     return node
@@ -214,7 +209,7 @@ def from_buffer(dtype: DType, buffer: Buffer, size: int) -> Node:
     node.deps = ()
     node.buffer = buffer
     node.scope = ROOT
-    if _are_unset:
+    if are_unset:
         node.attr = node.uses = node.vertex = node.range = None
         node.walk = 0
     return node
@@ -315,7 +310,7 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
     made.size = size
     made.deps = deps
     made.scope = scope
-    if _are_unset:
+    if are_unset:
         made.attr = made.buffer = made.uses = made.vertex = made.range = None
         made.walk = 0
     if _variables and not (a.vertex is b.vertex is None or vertices.note(made)):
@@ -353,7 +348,7 @@ def emit3(op: Op, a: Node, b: Node, c: Node) -> Node:
     made.size = size
     made.deps = deps
     made.scope = scope
-    if _are_unset:
+    if are_unset:
         made.attr = made.buffer = made.uses = made.vertex = made.range = None
         made.walk = 0
     if _variables and not (

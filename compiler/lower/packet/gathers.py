@@ -22,9 +22,9 @@ from lumijit.compiler.lower.packet.columns import transpose
 from lumijit.compiler.lower.packet.lanes import (
     MANY_LANES,
     each_lane,
-    every_lane,
     lane_address,
     lane_of,
+    looped,
 )
 from lumijit.compiler.lower.packet.lines import Tests
 from lumijit.compiler.lower.packet.masked import gather_call, load_call
@@ -346,29 +346,17 @@ class Gathers:
         """
         b = self.b
         if b.width > MANY_LANES:
-            return self._read_by_loop(element, base, index)
+            self.low.cross_mask()
+            places = self.low.on_stack("places", b.type(UINT32))
+            b.line(f"store {b.type(UINT32)} {index}, ptr {places}, align 32")
+            found = self.low.on_stack("found", f"<{b.width} x {element}>")
+            return looped(b, element, base, places, found)
 
         def read(lane: int) -> str:
             entry = b.load(element, lane_address(b, element, base, index, lane))
             return b.emit(f"zext {element} {entry} to {into}") if into else entry
 
         return each_lane(b, into or element, read)
-
-    def _read_by_loop(self, element: str, base: str, index: str) -> str:
-        """Read lane by lane by way of the stack, with little code."""
-        low, b = self.low, self.b
-        positions, ty = b.type(UINT32), f"<{b.width} x {element}>"
-        low.cross_mask()
-        places, found = low.on_stack("places", positions), low.on_stack("found", ty)
-        b.line(f"store {positions} {index}, ptr {places}, align 32")
-
-        def read(lane: str) -> None:
-            at = b.load_at("i32", places, lane)
-            entry = b.load(element, entry_address(b, element, base, at))
-            b.line(f"store {element} {entry}, ptr {b.at(element, found, lane)}")
-
-        every_lane(b, read)
-        return b.load(ty, found, 32)
 
     def _read_together(self, nodes: list[Node]) -> None:
         """Read neighbouring entries under one mask with one load per lane."""

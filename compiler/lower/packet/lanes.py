@@ -53,6 +53,21 @@ def every_lane(b: Builder, code: Callable[[str], None]) -> None:
     fold(b, b.width, LANES_A_TURN, "", [], turn)
 
 
+def looped(b: Builder, element: str, base: str, places: str, found: str) -> str:
+    """Read entries lane by lane by way of the stack, with little code.
+
+    `places` are the addresses of the lanes' indices, `found` that of what is read.
+    """
+
+    def read(lane: str) -> None:
+        place = entry_address(b, element, base, b.load_at("i32", places, lane))
+        entry = b.load(element, place)
+        b.line(f"store {element} {entry}, ptr {b.at(element, found, lane)}")
+
+    every_lane(b, read)
+    return b.load(f"<{b.width} x {element}>", found, 32)
+
+
 def mask_bits(b: Builder, mask: str) -> str:
     """Return a narrow mask as an integer of one bit a lane."""
     return b.emit(f"bitcast <{b.width} x i1> {mask} to i{b.width}")
