@@ -50,4 +50,8 @@ cdef class Globals(_Mapping):
     cpdef bint is_same(self) except -1
 
 
+cdef class ContextValue(Location):
+    pass
+
+
 cdef bint _are_same(object now, object before) except -1

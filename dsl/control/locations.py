@@ -6,6 +6,7 @@ Which places a construct can reach is up to `reachability`.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from operator import is_
 from threading import local
 from types import CellType, FunctionType
@@ -397,13 +398,36 @@ class Globals(_Mapping):
         return is_same
 
 
+class ContextValue(Location):
+    """What a context variable holds in this context."""
+
+    __slots__ = ()
+
+    def current(self) -> dict[Any, Any]:
+        """Return what the entries hold, by key."""
+        value = self.owner.get(MISSING)
+        return {} if value is MISSING else {"get()": value}
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the variable; one that had no value keeps what it has."""
+        if value is not MISSING:
+            self.owner.set(value)
+
+
 def objects_have_attributes(cls: type[Any]) -> bool:
-    """Tell whether objects of a class have attributes of their own."""
-    return bool(cls.__dictoffset__ or slots_of(cls) or issubclass(cls, local))
+    """Tell whether objects of a class have attributes of their own, or the like."""
+    return bool(
+        cls.__dictoffset__
+        or slots_of(cls)
+        or issubclass(cls, local)
+        or cls is ContextVar
+    )
 
 
 def attributes_of(value: Any, parent: Location | None, label: str) -> list[Location]:
     """Return the places of an object's attributes: its dictionary's, and slots."""
+    if type(value) is ContextVar:
+        return [ContextValue(value, parent, label)]
     found: list[Location] = []
     try:
         # (Of `threading.local`, those that this thread sees.)

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import deque, namedtuple
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import partial
 from random import Random
 from types import ModuleType, SimpleNamespace
@@ -70,6 +71,12 @@ def in_thread(objs: list[Any]) -> Any:
     return space
 
 
+def in_context(objs: list[Any]) -> Any:
+    variable: ContextVar[list[Any]] = ContextVar("variable")
+    variable.set(objs)
+    return variable
+
+
 CONTAINERS: dict[str, tuple[Callable[[list[Any]], Any], Callable[[Any, int], Any]]] = {
     "list": (list, lambda c, k: c[k]),
     "dict": (lambda objs: dict(enumerate(objs)), lambda c, k: c[k]),
@@ -86,6 +93,7 @@ CONTAINERS: dict[str, tuple[Callable[[list[Any]], Any], Callable[[Any, int], Any
     ),
     "object array": (lambda objs: np.array(objs, object), lambda c, k: c[k]),
     "thread": (in_thread, lambda c, k: c.objs[k]),
+    "context": (in_context, lambda c, k: c.get()[k]),
     "closure": (lambda objs: lambda k: objs[k], lambda c, k: c(k)),
 }
 
@@ -339,3 +347,36 @@ def test_keys_of_a_dictionary(mode: str) -> None:
     add({(0, one): 1, (1, other): 2}, Float(1, 2))
     assert [float(v) for v in one.v] == [0, 2]
     assert [float(v) for v in other.v] == [0, 4]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_what_a_context_variable_holds_differs_by_element(mode: str) -> None:
+    count: ContextVar[Any] = ContextVar("count")
+
+    def up() -> Any:
+        count.set(count.get() + 1)
+        return count.get()
+
+    @lj.syntax
+    def total(n: Any) -> Any:
+        y, i = Float(0), UInt(0)
+        while i < n:
+            y += up()
+            i += 1
+        return y
+
+    @lj.syntax
+    def scoped(x: Any) -> Any:
+        if x > 1:
+            token = count.set(7)
+            x = x * count.get()
+            count.reset(token)
+        return x
+
+    with flags_of(mode):
+        count.set(0)
+        np.testing.assert_array_equal(total(UInt(1, 3, 0)).numpy(), [1, 6, 0])
+        np.testing.assert_array_equal(count.get().numpy(), [1, 3, 0])
+        count.set(2)
+        np.testing.assert_array_equal(scoped(Float(0, 5)).numpy(), [0, 35])
+        assert count.get() == 2
