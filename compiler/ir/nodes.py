@@ -123,6 +123,30 @@ ROOT = Scope()
 _walks = itertools.count(1)
 
 
+#: How often an evaluation was begun in the middle of one, by code of the user's that
+#: Python runs meanwhile (a handler of signals, a `__del__`). Nodes that the one around
+#: it has come to may have other marks since, or have been evaluated.
+interruptions = [0]
+
+
+class Interrupted(Exception):
+    """Somebody has evaluated meanwhile: what was described may be another thing now."""
+
+
+def undisturbed(walk: Callable[[], T]) -> T:
+    """Return what a walk finds, once no other is made in the middle of it."""
+    while True:
+        before = interruptions[0]
+        try:
+            found = walk()
+        except Exception:
+            if interruptions[0] == before:
+                raise
+        else:
+            if interruptions[0] == before:
+                return found
+
+
 def begin_walk() -> int:
     """Return what nodes are marked with in one walk.
 

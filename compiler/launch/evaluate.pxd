@@ -15,8 +15,14 @@ cpdef bint evaluate(object nodes) except -1
 @cython.locals(node=Node, wanted=list)
 cpdef bint evaluate_all(object nodes) except -1
 
-@cython.locals(launch=Launch, versions=dict, launches=list, most=Py_ssize_t)
 cpdef object _run(list wanted)
+
+cpdef object _run_alone(list wanted)
+
+@cython.locals(
+    launch=Launch, versions=dict, launches=list, most=Py_ssize_t, before=Py_ssize_t
+)
+cpdef object _run_once(list wanted)
 
 @cython.locals(node=Node)
 cdef object _grouped(list wanted, dict versions)

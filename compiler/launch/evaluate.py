@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable
+from functools import partial
 from itertools import chain
 from typing import Any
 from weakref import ref
@@ -15,7 +16,13 @@ from weakref import ref
 import numpy as np
 
 from lumijit.compiler.ir import placement, simplify, trace
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import (
+    ROOT,
+    Interrupted,
+    Node,
+    interruptions,
+    undisturbed,
+)
 from lumijit.compiler.ir.ops.structural import (
     EVALUATED,
     LITERAL,
@@ -36,7 +43,7 @@ from lumijit.compiler.plan.schedule import Group, Plan, joint_writes, phases, pl
 from lumijit.runtime import buffers, device, workers
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.dtypes import from_numpy as dtype_of
-from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
+from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, StateError
 
 simplify.native_folding = native_folding.compute
 #: Held while nodes are made into a kernel, or turned into evaluated ones.
@@ -45,6 +52,10 @@ workers.hold_while_forking(lock)
 
 
 _expand_threshold = 1 << 22
+# Evaluations that are running, each in the middle of the one before, and how many
+# interruptions there may have been in the end.
+_depth = _most_interruptions = 0
+_MOST_INTERRUPTIONS = 100
 
 
 def expand_threshold() -> int:
@@ -133,11 +144,7 @@ def evaluate(nodes: Iterable[Node]) -> bool:
             if reports:
                 wanted += delivery.nodes()
             if wanted:
-                with lock:
-                    if used:
-                        _run_by_device(wanted)
-                    else:
-                        _run(wanted)
+                _run_alone(wanted)
         except BaseException as error:
             # If it is an interrupt, what was scheduled still is.
             state.scheduled = scheduled | state.scheduled
@@ -170,10 +177,37 @@ def _run_apart(wanted: list[Node]) -> None:
         rest = [n for n in half if n.op is not EVALUATED]
         try:
             if rest:
-                with lock:
-                    _run_by_device(rest)
+                _run_alone(rest)
         except Exception:
             _run_apart(rest)
+
+
+def _run_alone(wanted: list[Node]) -> None:
+    """Run what computes nodes, while no other thread evaluates.
+
+    This thread may, in the user's code that Python runs meanwhile.
+    """
+    global _depth, _most_interruptions
+    with lock:
+        if not _depth:
+            _most_interruptions = interruptions[0] + _MOST_INTERRUPTIONS
+        elif interruptions[0] < _most_interruptions:
+            interruptions[0] += 1
+        else:
+            raise StateError(
+                "evaluation",
+                f"it has been interrupted by {_MOST_INTERRUPTIONS} others, by a "
+                "handler of signals or a '__del__' that evaluates arrays",
+                "have these set a flag only, and evaluate later.",
+            )
+        _depth += 1
+        try:
+            if used:
+                _run_by_device(wanted)
+            else:
+                _run(wanted)
+        finally:
+            _depth -= 1
 
 
 def _run_by_device(wanted: list[Node]) -> None:
@@ -195,7 +229,18 @@ def _run_by_device(wanted: list[Node]) -> None:
 
 
 def _run(wanted: list[Node]) -> None:
+    """Run what computes nodes, as often as somebody evaluates in the middle of it."""
+    try:
+        _run_once(wanted)
+    except Interrupted:
+        _run([node for node in wanted if node.op is not EVALUATED])
+
+
+def _run_once(wanted: list[Node]) -> None:
     """Run what one kernel for each size computes, or as many as it takes."""
+    if not wanted:
+        return None
+    before = interruptions[0]
     versions: Versions = {}
     if len(wanted) == 1 and wanted[0].op is not WRITTEN:
         groups: Collection[tuple[list[Node], list[Node]]] = ((wanted, []),)
@@ -211,6 +256,8 @@ def _run(wanted: list[Node]) -> None:
     for outputs, effects in groups:
         most = partition.room(len(outputs))
         launch = describe(outputs, effects, _expand_threshold, None, most)
+        if interruptions[0] != before:
+            raise Interrupted
         if launch is TOO_LONG and len(groups) == 1 and not effects:
             return _run_cut(outputs)
         if launch is None or launch is TOO_LONG:
@@ -263,7 +310,7 @@ def _run_cut(outputs: list[Node]) -> None:
 
 def _run_planned(wanted: list[Node]) -> None:
     """Run what takes several kernels, one after the other."""
-    found = plan(wanted)
+    found = undisturbed(partial(plan, wanted))
     versions: Versions = {}
     for node in found.written:
         versions.setdefault(id(node.deps[0]), []).append(node)
@@ -281,11 +328,14 @@ def _run_groups(groups: list[Group], found: Plan, versions: Versions) -> None:
     described = []
     undefined = []
     for group in groups:
-        outputs = [n for n in group.outputs if n.op is not UNDEFINED]
+        outputs = [n for n in group.outputs if n.op not in (UNDEFINED, EVALUATED)]
         undefined += [n for n in group.outputs if n.op is UNDEFINED]
         if outputs or group.effects:
             described.append(_described(group.size, outputs, group.effects, found))
-    run(described, versions)
+    try:
+        run(described, versions)
+    except Interrupted:
+        return _run_groups(groups, found, versions)
     for node in undefined:
         settle(node, memory_for(node))
 
@@ -297,8 +347,9 @@ def _described(
     launch = describe(outputs, effects, _expand_threshold, found.shared_targets)
     if launch is not None:
         return launch
-    program = Program(size, outputs, effects, _expand_threshold)
-    return described(program, found.shared_targets)
+    began = interruptions[0]
+    made = partial(Program, size, outputs, effects, _expand_threshold)
+    return described(undisturbed(made), found.shared_targets, began)
 
 
 def opaque(node: Node) -> Node:

@@ -17,6 +17,7 @@ from struct import error as StructError
 from typing import Any, cast
 
 from lumijit.compiler.emit.builder import TargetInfo
+from lumijit.compiler.ir.nodes import Interrupted, interruptions
 from lumijit.compiler.launch.recompiles import explain
 from lumijit.compiler.plan import general, signature
 from lumijit.compiler.plan import target as targets
@@ -157,12 +158,18 @@ def lookup(program: Program, key: Any = None) -> Built:
     Args:
         program: what is to be computed.
         key: what it is to be found by; its own key unless given.
+
+    Raises:
+        Interrupted: if somebody has evaluated meanwhile.
     """
     if key is None:
         key = program.key
     found = find(key)
     if found is None:
+        before = interruptions[0]
         built, chosen = _searched(program)
+        if interruptions[0] != before:
+            raise Interrupted
         found = replace(built, pack=chosen.packer(built.pack))
         _STRUCTURES.append(program.key)
         _remember(key, found)

@@ -14,6 +14,8 @@ cdef dict away
 @cython.locals(launch=Launch)
 cpdef run(object launches, dict versions=*)
 
+cdef _check(Launch launch)
+
 @cython.locals(
     node=Node, values=list, results=list, built=Built, buffer=buffers.Buffer
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lumijit.compiler.ir import local_types
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Interrupted, Node, interruptions
 from lumijit.compiler.ir.ops.structural import (
     CONSUMED,
     EVALUATED,
@@ -45,12 +45,17 @@ def run(launches: Sequence[Launch], versions: Versions = _NONE) -> None:
         launches: what to run.
         versions: what arrays are after the writes, by the ids of effects, if there
             are any.
+
+    Raises:
+        Interrupted: if they have to be described once more; nothing has run.
     """
     # What may fail comes first: writes that have been queued can't be undone.
     for launch in launches:
         _prepare(launch)
         if launch.effects:
             launch.versions = _written_versions(launch, versions)
+    for launch in launches:
+        _check(launch)
     # Later than any job that may use memory which was taken just now.
     barrier = workers.last_ticket() + 1 if len(launches) > 1 else None
     try:
@@ -64,6 +69,23 @@ def run(launches: Sequence[Launch], versions: Versions = _NONE) -> None:
     finally:
         # A Ctrl-C may have cut the first short.
         _settle(launches)
+
+
+def _looked_up(launch: Launch) -> Built:
+    """Return the kernel that isn't known by a launch's key, of what was described."""
+    try:
+        program = program_of(launch)
+        _check(launch)
+        return kernels.lookup(program, launch.key)
+    except Exception:
+        _check(launch)
+        raise
+
+
+def _check(launch: Launch) -> None:
+    """Raise if what has been described may be something else now."""
+    if launch.began != interruptions[0]:
+        raise Interrupted
 
 
 def _prepare(launch: Launch) -> None:
@@ -89,7 +111,7 @@ def _prepare(launch: Launch) -> None:
         return
     built = kernels.find(launch.key)
     if built is None:
-        built = kernels.lookup(program_of(launch), launch.key)
+        built = _looked_up(launch)
     launch.built = built
     launch.is_inline = is_small(size, built)
     if built.has_loops:

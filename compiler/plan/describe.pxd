@@ -11,6 +11,7 @@ cdef dict away
 
 
 cdef class Launch:
+    cdef public Py_ssize_t began
     cdef public list outputs
     cdef public object size
     cdef public object key
@@ -36,7 +37,7 @@ cdef class Launch:
 
 @cython.locals(
     node=Node, op=Op, key=list, values=list, targets=list,
-    written=dict, found=list, walk=Py_ssize_t,
+    written=dict, found=list, walk=Py_ssize_t, began=Py_ssize_t,
     reached=list, count=Py_ssize_t, inside=Py_ssize_t, size=Py_ssize_t, buffer=Buffer, target=Destination,
 )
 cpdef Launch describe(

@@ -11,7 +11,7 @@ from sys import getrefcount, maxsize
 from typing import Any
 
 from lumijit.compiler.ir.local_types import is_local
-from lumijit.compiler.ir.nodes import ROOT, Node, begin_walk
+from lumijit.compiler.ir.nodes import ROOT, Node, begin_walk, interruptions
 from lumijit.compiler.ir.ops.structural import (
     BITCAST,
     CAST,
@@ -64,6 +64,7 @@ class Launch:
 
     __slots__ = (
         "args",
+        "began",
         "built",
         "effects",
         "expand_limit",
@@ -98,7 +99,10 @@ class Launch:
         key: Any,
         values: list[Any],
         program: Program | None = None,
+        began: int = 0,
     ) -> None:
+        # How many interruptions there were when this was begun to be described.
+        self.began = began
         self.outputs = outputs
         self.size = size
         self.key = key
@@ -159,6 +163,7 @@ def describe(
         if versions are read, or what regions find where they write, sizes differ, or
         something must be there first.
     """
+    began = interruptions[0]
     size = (outputs or effects)[0].size
     if not _are_computed(outputs, size):
         return None
@@ -220,7 +225,7 @@ def describe(
     key.append("streaming" if is_large else size == 1)
     if away:
         key.append(device.present().environment)
-    launch = Launch(outputs, size, tuple(key), values)
+    launch = Launch(outputs, size, tuple(key), values, None, began)
     if targets:
         launch.bind_effects(effects, targets, expand_limit)
     return launch
@@ -251,8 +256,8 @@ def argument_values(program: Program) -> list[Any]:
     return values
 
 
-def described(program: Program, shared: Set[int]) -> Launch:
-    """Describe a program that isn't recognized by a walk."""
+def described(program: Program, shared: Set[int], began: int) -> Launch:
+    """Describe a program that isn't recognized by a walk, and when it was begun."""
     targets = list(program.targets.values())
     for target in targets:
         target.is_shared = id(target.root) in shared
@@ -262,6 +267,7 @@ def described(program: Program, shared: Set[int]) -> Launch:
         program.key,
         argument_values(program),
         program,
+        began,
     )
     launch.bind_effects(program.effects, targets, program.expand_limit)
     return launch

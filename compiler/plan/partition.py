@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from lumijit.compiler.ir.local_types import LocalType
-from lumijit.compiler.ir.nodes import Node, begin_walk
+from lumijit.compiler.ir.nodes import Node, begin_walk, undisturbed
 from lumijit.compiler.ir.ops.structural import LEAVES, PROJECT, REGIONS, WRITTEN
 from lumijit.compiler.ir.region_types import operations
 from lumijit.compiler.plan.schedule import Group
@@ -160,14 +161,19 @@ def _needed(body: list[Node], last: list[int], start: int, end: int) -> list[Nod
     return found
 
 
+def _ordered(group: Group) -> tuple[list[Node], list[int]]:
+    """Return what a group needs, in order, and where it is used last."""
+    order = in_order((*group.outputs, *group.effects))
+    return order, _last_uses(order, group.outputs)
+
+
 def pieces(group: Group) -> Iterator[Group]:
     """Yield what to run before a group, which keeps what is left of it.
 
     A piece has been run by the time the next one is asked for. Nothing here keeps
     nodes that are done with alive.
     """
-    order = in_order((*group.outputs, *group.effects))
-    last = _last_uses(order, group.outputs)
+    order, last = undisturbed(partial(_ordered, group))
     effects = {id(n) for n in group.effects}
     ends = _cuts(order, last)
     order.reverse()

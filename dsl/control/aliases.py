@@ -19,6 +19,7 @@ from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
 from lumijit.compiler.record import regions
 from lumijit.control.held_arrays import same_items
 from lumijit.control.state import is_array
+from lumijit.nested import NestedArray
 from lumijit.pytree import Parts
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import StateError
@@ -66,6 +67,7 @@ def besides(
         changed = [k for k in changed if k not in loop.numbers]
     elif not given.nested:
         return []
+    _check_nested(loop.name, own, given, args, read)
     found = _changed_first(own, given, after, changed)
     return _carried(found, loop.width, len(args))
 
@@ -151,13 +153,56 @@ def _check_parting(
         is_used = bool(others) and (k in changed or id(args[k]) in read())
         if is_used and (later != k or is_seen()):
             one, other = own.names[others[0]], own.names[k]
-            raise StateError(
-                construct,
-                f"'{one}' and '{other}' are one array in some iterations, not in "
-                "others, and the body changes it in place, which both would see",
-                f"assign copies, as in {other} = {type(array).__name__}(…), or "
-                f"replace the array, as in {one} = {one} + 1 for {one} += 1.",
-            )
+            raise _parting(construct, one, other, array)
+
+
+def _check_nested(
+    construct: str,
+    own: Parts,
+    given: Parts,
+    args: dict[int, Node],
+    read: Callable[[], set[int]],
+) -> None:
+    """Refuse names for one nested array that part, and of which one sees a change.
+
+    That is if the body gives one of them other components, and reads another one's.
+    """
+    alike: dict[int, list[int]] = {}
+    for k, array in enumerate(own.nested):
+        alike.setdefault(id(array), []).append(k)
+    for places in alike.values():
+        parted = {id(given.nested[k]): k for k in places}
+        if len(parted) < 2:
+            continue
+        for k in parted.values():
+            if same_items(given.nested[k]._items, given.items[k]):
+                continue
+            for j in parted.values():
+                if j != k and _is_read(given.items[j], given, args, read()):
+                    names = [
+                        name for name, _, v in own.nodes() if isinstance(v, NestedArray)
+                    ]
+                    raise _parting(construct, names[k], names[j], own.nested[j])
+
+
+def _is_read(
+    items: Sequence[Any], given: Parts, args: dict[int, Node], read: set[int]
+) -> bool:
+    """Tell whether a body reads a component that a nested array has at first."""
+    inside = set(map(id, Parts((list(items),)).leaves))
+    return any(
+        id(given.leaves[k]) in inside and id(arg) in read for k, arg in args.items()
+    )
+
+
+def _parting(construct: str, one: str, other: str, array: Any) -> StateError:
+    return StateError(
+        construct,
+        f"'{one}' and '{other}' are one array in some iterations, not in "
+        "others, and the body changes it in place, which both would see",
+        f"assign copies, as in {other} = {type(array).__name__}(…), or "
+        f"replace the array, as in {one} = {one} + 1 for {one} += 1.",
+    )
 
 
 def shape_of(

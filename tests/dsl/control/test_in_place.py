@@ -409,3 +409,98 @@ def test_rows_that_are_replaced_beside_entries_that_change() -> None:
 
     assert values(matrix(Float(3, -1))) == [[8, -1]]
     assert values(*rows(Float(3, -1))) == [[3, -1], [4, 2], [4, -2], [4, -2]]
+
+
+X, K = [-3, -1, 1, 2], [0, 1, 2, 3]
+
+
+class Entry:
+    def __init__(self, q: Any) -> None:
+        self.q = q
+
+    def kick(self, x: Any) -> None:
+        self.q.y = x
+
+
+def test_a_component_that_changes_by_name_and_is_read_of_an_object() -> None:
+    @dr.syntax
+    def by_name(x: Any, k: Any) -> Any:
+        o = Entry(Array2f(x, x + 1))
+        p, i, z = o.q, UInt(0), Float(0)
+        while i < k:
+            i += 1
+            p.y = x + 2
+            if x > 0:
+                z = o.q.y
+        return z
+
+    @dr.syntax
+    def in_place(x: Any, k: Any) -> Any:
+        o = Entry(Array2f(x, x + 1))
+        p, i, z = o.q, UInt(0), Float(0)
+        while i < k:
+            i += 1
+            p += 2
+            z = z + o.q.y
+        return z, p.y, o.q.x
+
+    assert values(by_name(Float(X), UInt(K))) == [[0, 0, 3, 4]]
+    found = values(*in_place(Float(X), UInt(K)))
+    assert found == [[0, 2, 10, 21], [-2, 2, 6, 9], [-3, 1, 5, 8]]
+
+
+@pytest.mark.parametrize("is_method", [False, True])
+def test_a_component_that_changes_of_an_object_and_is_read_by_name(
+    is_method: bool,
+) -> None:
+    @dr.syntax
+    def program(x: Any, k: Any) -> Any:
+        o = Entry(Array2f(x, x + 1))
+        p, i, z = [o.q], UInt(0), Float(0)
+        while i < k:
+            i += 1
+            if is_method:
+                o.kick(x + i)
+            else:
+                o.q.y = x + i
+            z = z + p[0].y
+        return o.q.y, z
+
+    found = values(*program(Float(X), UInt(K)))
+    assert found == [[-2, 0, 3, 5], [0, 0, 5, 12]]
+
+
+def test_names_of_a_nested_array_that_part(flags: str) -> None:
+    """Right, or refused: one sees the other's changes in the first turn only."""
+
+    @dr.syntax
+    def replaced(x: Any, k: Any) -> Any:
+        v, w = Array2f(x, x + 1), Array2f(x + 2, x + 3)
+        row, i, s = v, UInt(0), Float(0)
+        while i < k:
+            i += 1
+            s = s + row.y
+            v.y = x + 10
+            v = Array2f(w)
+        return row.y, s
+
+    @dr.syntax
+    def of_matrix(x: Any, k: Any) -> Any:
+        m = Matrix2f(x, x + 1, x + 2, x + 3)
+        row, i, z = m[0], UInt(0), Float(0)
+        while i < k:
+            i += 1
+            m[0] += 1
+            z = z + row.x
+        return row.x, z
+
+    wanted = {
+        replaced: [[-2, 9, 11, 12], [0, 0, 13, 27]],
+        of_matrix: [[-3, 0, 2, 3], [0, 0, 4, 9]],
+    }
+    for program, expected in wanted.items():
+        if flags in ("evaluated", "compressed"):
+            assert values(*program(Float(X), UInt(K))) == expected
+        else:
+            with pytest.raises(StateError, match="'row' are one array in some"):
+                program(Float(X), UInt(K))
