@@ -163,8 +163,7 @@ def describe(
         if versions are read, or what regions find where they write, sizes differ, or
         something must be there first.
     """
-    began = interruptions[0]
-    size = (outputs or effects)[0].size
+    began, size = interruptions[0], (outputs or effects)[0].size
     if not _are_computed(outputs, size):
         return None
     key: list[Any] = []

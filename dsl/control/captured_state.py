@@ -10,7 +10,7 @@ function. The errors are in `refusals`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, is_
 from typing import Any
@@ -28,7 +28,7 @@ from lumijit.control import refusals
 from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, Inert, are_states, keys_of
 from lumijit.control.defaults import default_of
-from lumijit.control.held_arrays import same_items
+from lumijit.control.held_arrays import is_changed, stood_for
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.members import Position
 from lumijit.control.own_variables import NO_OWN, Own, own_variables
@@ -333,38 +333,6 @@ def left_alone(
     return result
 
 
-def _pairs(
-    originals: Sequence[Any], given: Sequence[Any]
-) -> Iterator[tuple[Any, Any, Any]]:
-    """List arrays for which others stand in: which, those others, what both hold."""
-    for old, new in zip(originals, given, strict=True):
-        if old is new or type(old) is not type(new):
-            continue
-        if isinstance(old, FlatArray):
-            yield old, new, new._node
-        elif _is_tree(old):
-            own, others = Parts((old,)), Parts((new,))
-            if len(own.leaves) == len(others.leaves):
-                yield from _pairs(own.leaves, others.leaves)
-            for array, other in zip(own.nested, others.nested, strict=False):
-                if array is not other:
-                    yield array, other, (array._items[:], other._items[:])
-
-
-def _is_changed(original: Any, given: Any, held: Any) -> bool:
-    """Tell whether an array that stands in for another one was changed in place.
-
-    Or the other one, which the body has got at by another way: that is undone.
-    """
-    if isinstance(given, FlatArray):
-        return given._node is not held
-    own, others = held
-    if same_items(original._items, own):
-        return not same_items(given._items, others)
-    original._items[:] = own
-    return True
-
-
 def standing_in(
     outside: Outside, originals: Sequence[Any], given: Sequence[Any]
 ) -> Callable[[], list[tuple[Outside, list[tuple[Location, Any, str]]]]]:
@@ -374,11 +342,11 @@ def standing_in(
         A function that lists, later, the places which hold originals of those that
         the body has changed in place, each with who watches it.
     """
-    pairs = list(_pairs(originals, given))
+    pairs = list(stood_for(originals, given))
 
     def changed() -> list[tuple[Outside, list[tuple[Location, Any, str]]]]:
         found = []
-        ids = {id(pair[0]) for pair in pairs if _is_changed(*pair)}
+        ids = {id(pair[0]) for pair in pairs if is_changed(*pair)}
         watcher: Outside | None = outside if ids else None
         while watcher is not None:
             entries = [

@@ -6,13 +6,14 @@ what it did to them, and undoing that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.nodes import Node
-from lumijit.pytree import Parts
+from lumijit.nested import NestedArray
+from lumijit.pytree import Parts, is_container
 
 
 class Held:
@@ -70,3 +71,35 @@ class Held:
 def same_items(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Tell whether two lists hold the very same objects."""
     return len(a) == len(b) and all(map(is_, a, b))
+
+
+def stood_for(
+    originals: Sequence[Any], given: Sequence[Any]
+) -> Iterator[tuple[Any, Any, Any]]:
+    """List arrays for which others stand in: which, those others, what both hold."""
+    for old, new in zip(originals, given, strict=True):
+        if old is new or type(old) is not type(new):
+            continue
+        if isinstance(old, FlatArray):
+            yield old, new, new._node
+        elif isinstance(old, NestedArray) or is_container(old):
+            own, others = Parts((old,)), Parts((new,))
+            if len(own.leaves) == len(others.leaves):
+                yield from stood_for(own.leaves, others.leaves)
+            for array, other in zip(own.nested, others.nested, strict=False):
+                if array is not other:
+                    yield array, other, (array._items[:], other._items[:])
+
+
+def is_changed(original: Any, given: Any, held: Any) -> bool:
+    """Tell whether an array that stands in for another one was changed in place.
+
+    Or the other one, which the body has got at by another way: that is undone.
+    """
+    if isinstance(given, FlatArray):
+        return given._node is not held
+    own, others = held
+    if same_items(original._items, own):
+        return not same_items(given._items, others)
+    original._items[:] = own
+    return True

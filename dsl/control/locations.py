@@ -416,12 +416,8 @@ class ContextValue(Location):
 
 def objects_have_attributes(cls: type[Any]) -> bool:
     """Tell whether objects of a class have attributes of their own, or the like."""
-    return bool(
-        cls.__dictoffset__
-        or slots_of(cls)
-        or issubclass(cls, local)
-        or cls is ContextVar
-    )
+    others = local, ContextVar
+    return bool(cls.__dictoffset__ or slots_of(cls) or issubclass(cls, others))
 
 
 def attributes_of(value: Any, parent: Location | None, label: str) -> list[Location]:
