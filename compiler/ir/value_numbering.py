@@ -145,7 +145,8 @@ def find(
         table = uses
         node = table.find(_key(host, op, dtype, deps, attr))
     else:
-        for entry in uses:
+        # (Nothing, if another thread has just emptied it.)
+        for entry in uses or ():
             node = referent(entry)
             if node is not None and _is_equal(node, op, dtype, deps, attr, scope):
                 return node
@@ -175,6 +176,9 @@ def find_binary(host: Node, op: Op, a: Node, b: Node, scope: Scope) -> Node | No
         if node is None or node.op is EVALUATED:
             host.uses = None
             return None
+    elif uses is None:
+        # Another thread has just emptied it.
+        return None
     else:
         index = op.index
         key = address(b) << _INDEX_BITS | index

@@ -30,7 +30,9 @@ def live_nodes() -> list[Node]:
     """
     forget_literals()
     gc.collect()
-    return [found for found in gc.get_objects() if type(found) is Node]
+    nodes = (found for found in gc.get_objects() if type(found) is Node)
+    # (Another thread may be making one.)
+    return [node for node in nodes if getattr(node, "op", None) is not None]
 
 
 @overload
