@@ -7,8 +7,6 @@ from lumijit.runtime cimport waiting
 from lumijit.compiler.plan.describe cimport Launch, describe
 
 
-cdef set used
-
 @cython.locals(node=Node, found=Node, wanted=list, scheduled=dict)
 cpdef bint evaluate(object nodes) except -1
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from lumijit.compiler.emit.type_names import bits_of
 from lumijit.compiler.ir.checked_reads import is_checked, split
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import GATHER, LITERAL
@@ -345,7 +346,7 @@ class Gathers:
         Entries may go `into` lanes of a wider type.
         """
         b = self.b
-        if b.width > MANY_LANES:
+        if b.width > MANY_LANES and bits_of(element) < UINT32.bits:
             self.low.cross_mask()
             places = self.low.on_stack("places", b.type(UINT32))
             b.line(f"store {b.type(UINT32)} {index}, ptr {places}, align 32")
