@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from lumijit.compiler.derive import isolation
-from lumijit.compiler.ir import blends, trace, vertices
+from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import Node
@@ -80,7 +80,7 @@ class ActiveElements:
     def _write(self, holder: Any, node: Node) -> None:
         if self.is_smaller:
             # (Who refers to what was there before makes the write copy all of it.)
-            before = (holder._node,) if vertices.variables else ()
+            before = (holder._node,) if holder._node.vertex is not None else ()
             writes.write(holder, node, self.index, trace.make_true(1))
             isolation.note_blend(holder._node, (*before, node))
         else:

@@ -126,7 +126,11 @@ def test_an_iteration_that_is_given_up_leaves_nothing_behind() -> None:
     assert list(p.y) == [1, 3, 7]
 
 
-def test_results_are_not_copied_in_each_iteration() -> None:
+@pytest.mark.parametrize("is_tracking", [False, True])
+def test_results_are_not_copied_in_each_iteration(is_tracking: bool) -> None:
+    """Also while something else is tracked."""
+    variable = lj.llvm.ad.Float(1)
+    lj.set_grad_enabled(variable, is_tracking)
     limit = lj.arange(UInt, 64) % 30
     with lj.scoped_set_flag(lj.JitFlag.KernelHistory, True):
         lj.kernel_history_clear()
