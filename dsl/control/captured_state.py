@@ -28,7 +28,7 @@ from lumijit.control import refusals
 from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, Inert, are_states, keys_of
 from lumijit.control.defaults import default_of
-from lumijit.control.held_arrays import is_changed, stood_for
+from lumijit.control.held_arrays import is_changed, put_back, stood_for
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.members import Position
 from lumijit.control.own_variables import NO_OWN, Own, own_variables
@@ -347,6 +347,8 @@ def standing_in(
     def changed() -> list[tuple[Outside, list[tuple[Location, Any, str]]]]:
         found = []
         ids = {id(pair[0]) for pair in pairs if is_changed(*pair)}
+        for original, _, held in pairs:
+            put_back(original, held)
         watcher: Outside | None = outside if ids else None
         while watcher is not None:
             entries = [

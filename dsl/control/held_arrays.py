@@ -94,12 +94,15 @@ def stood_for(
 def is_changed(original: Any, given: Any, held: Any) -> bool:
     """Tell whether an array that stands in for another one was changed in place.
 
-    Or the other one, which the body has got at by another way: that is undone.
+    Or that one, which a body has got at by another way.
     """
     if isinstance(given, FlatArray):
         return given._node is not held
     own, others = held
-    if same_items(original._items, own):
-        return not same_items(given._items, others)
-    original._items[:] = own
-    return True
+    return not (same_items(original._items, own) and same_items(given._items, others))
+
+
+def put_back(original: Any, held: Any) -> None:
+    """Undo what a body did to an array for which another one stood in."""
+    if isinstance(original, NestedArray):
+        original._items[:] = held[0]
