@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import lumijit as dr
+from lumijit.compiler.ir.nodes import interruptions
+from lumijit.compiler.launch import evaluate
 from lumijit.llvm import Float, UInt32
+from lumijit.runtime.errors import StateError
 
 A = np.arange(16, dtype=np.float32) + 1
 
@@ -110,3 +113,14 @@ def test_a_handler_of_signals_evaluates() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_endless_interruptions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one too many, so that the evaluation around it comes to its end."""
+    monkeypatch.setattr(evaluate, "_depth", 1)
+    monkeypatch.setattr(evaluate, "_most_interruptions", interruptions[0])
+    x = Float(A) * 2.5
+    with pytest.raises(StateError, match="interrupted by 100 others"):
+        dr.eval(x)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(x.numpy(), A * 2.5)
