@@ -87,13 +87,19 @@ class Side:
     def apart(self, take: Callable[[], _T]) -> _T:
         """Take values apart, or look at them, as the side left them.
 
-        What nested arrays hold has been put back since.
+        What nested arrays hold has been put back since, or changed by the other side:
+        those that are arguments, and those that only slots or objects have.
         """
         before = self.held.current_items()
+        found = [(array, array._items[:]) for array in self.parts.nested]
         try:
             self.held.put(self.items)
+            for array, items in zip(self.parts.nested, self.parts.items, strict=True):
+                array._items[:] = items
             return take()
         finally:
+            for array, items in found:
+                array._items[:] = items
             self.held.put(before)
 
     def keep(self, parts: Parts) -> list[Kept]:

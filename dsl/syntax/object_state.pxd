@@ -45,5 +45,6 @@ cdef class ObjectState:
 
 
 cdef class Running:
+    cdef readonly object around
     cdef readonly object watch
     cdef readonly tuple slots

@@ -14,6 +14,7 @@ from typing import Any
 
 from lumijit.runtime.contexts import Attempt, Variable, apart, on_error
 from lumijit.runtime.contexts import attempt as current_attempt
+from lumijit.runtime.errors import StateError
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
 from lumijit.syntax.lineage import Lineage
@@ -195,7 +196,8 @@ class ObjectState:
     def _adopt_others(self, changed: Iterable[Any]) -> None:
         """Make places state which hold arrays that others stood for, as who watches."""
         for watcher, found in changed:
-            owned = self.owned()
+            # (Of what is in a container that is state, that is all that is state here.)
+            owned = [*self.owned(), *_owned_by(watcher)]
             new = [
                 (place, *rest)
                 for place, *rest in found
@@ -302,21 +304,32 @@ class ObjectState:
 
 
 class Running:
-    """A construct whose functions are running.
+    """A construct whose functions are running, in those of the one `around` it.
 
     `watch` is what it watches, if they can leave anything behind; `slots` are those of
     the constructs around it, too.
     """
 
-    __slots__ = ("slots", "watch")
+    __slots__ = ("around", "slots", "watch")
 
-    def __init__(self, watch: Any, slots: tuple[Slot, ...]) -> None:
+    def __init__(
+        self, watch: Any, slots: tuple[Slot, ...], around: Running | None
+    ) -> None:
         self.watch = watch
         self.slots = slots
+        self.around = around
 
 
-_OUTERMOST = Running(None, ())
+_OUTERMOST = Running(None, (), None)
 _running = Variable("running", _OUTERMOST)
+
+
+def _owned_by(watch: Any) -> list[tuple[Any, Any]]:
+    """List object and key of what is state of the running construct that watches."""
+    running: Running | None = _running.get()
+    while running is not None and running.watch is not watch:
+        running = running.around
+    return [] if running is None else [(s.owner, s.key) for s in running.slots]
 
 
 def _without_repetition(
@@ -327,6 +340,31 @@ def _without_repetition(
         if not any(s.owner is new.owner and s.key == new.key for s in slots):
             slots = (*slots, new)
     return slots
+
+
+def _outermost(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    """Leave out entries of what is the value of another slot, or in it."""
+    if len(slots) == 1:
+        return slots
+    inside = [
+        id(part)
+        for slot in slots
+        if type(slot) is not Whole
+        for part in targets.containers_in(slot.read())
+    ]
+    if not inside:
+        return slots
+    return tuple([s for s in slots if type(s) is Whole or id(s.owner) not in inside])
+
+
+def _not_adopted(slots: Iterable[Slot]) -> StateError:
+    """Word the error for what is state already and yet changes besides."""
+    labels = ", ".join(sorted({slot.label for slot in slots}))
+    return StateError(
+        "vectorized control flow",
+        f"called functions change '{labels}' in a way that can't be followed",
+        "return new values from them, and assign these to variables.",
+    )
 
 
 def attempts(
@@ -347,7 +385,7 @@ def attempts(
     outer = _running.get()
     slots = outer.slots
     if inputs.attributes:
-        slots = _without_repetition(slots, inputs.attributes)
+        slots = _outermost(_without_repetition(slots, inputs.attributes))
     restore = None
     while True:
         watch = targets.watch(
@@ -370,7 +408,7 @@ def attempts(
         if watch is not None and restore is None:
             restore = targets.snapshot(inputs.values)
         around = outer.watch if watch is None else watch
-        running = Running(around, slots)
+        running = Running(around, slots, outer)
         attempt: Attempt | None = Attempt(current_attempt.get())
         try:
             return apart(
@@ -384,7 +422,10 @@ def attempts(
             attempt = None
             if restore is not None:
                 restore()
-            slots = _without_repetition(slots, change.slots)
+            more = _without_repetition(slots, change.slots)
+            if len(more) == len(slots):
+                raise _not_adopted(change.slots) from None
+            slots = _outermost(more)
         finally:
             if attempt is not None:
                 attempt.keep()
