@@ -17,6 +17,7 @@ from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control.held_arrays import Held, same_items
+from lumijit.control.one_sided import filled
 from lumijit.control.recursion import LEFT_OUT
 from lumijit.control.state import (
     NUMBERS,
@@ -87,19 +88,13 @@ class Side:
     def apart(self, take: Callable[[], _T]) -> _T:
         """Take values apart, or look at them, as the side left them.
 
-        What nested arrays hold has been put back since, or changed by the other side:
-        those that are arguments, and those that only slots or objects have.
+        What nested arrays hold has been put back since.
         """
         before = self.held.current_items()
-        found = [(array, array._items[:]) for array in self.parts.nested]
         try:
             self.held.put(self.items)
-            for array, items in zip(self.parts.nested, self.parts.items, strict=True):
-                array._items[:] = items
             return take()
         finally:
-            for array, items in found:
-                array._items[:] = items
             self.held.put(before)
 
     def keep(self, parts: Parts) -> list[Kept]:
@@ -317,10 +312,9 @@ class Merge:
         """Give entries that one side alone has defined a value on the other side."""
         if not self.is_tuple or len(yes.parts.values) != len(no.parts.values):
             return yes.parts, no.parts
-        of_yes, of_no = _filled(yes, no), _filled(no, yes)
         found = []
-        for side, values in ((yes, of_yes), (no, of_no)):
-            parts = side.apart(partial(self.sides.parts_of, values))
+        for side, other in ((yes, no), (no, yes)):
+            parts = filled(side.parts, other.parts)
             known = dict(zip(map(id, side.parts.leaves), side.kept, strict=True))
             side.kept = [known.get(id(v), Kept(v, v)) for v in parts.leaves]
             found.append(parts)
@@ -434,13 +428,3 @@ class Merge:
 def _is_any_undefined(kept: list[Kept]) -> bool:
     """Tell whether a side has left a leaf without a value."""
     return Undefined in [type(leaf.value) for leaf in kept]
-
-
-def _filled(side: Side, other: Side) -> tuple[Any, ...]:
-    """Return a side's entries, with zeros like the other's for what is undefined."""
-    return tuple(
-        other.apart(partial(zeros_like, b))
-        if type(a) is Undefined and type(b) is not Undefined
-        else a
-        for a, b in zip(side.parts.values, other.parts.values, strict=True)
-    )

@@ -15,19 +15,16 @@ from dataclasses import dataclass
 from operator import attrgetter, is_
 from typing import Any
 
-import numpy as np
-
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
-from lumijit.compiler.launch.evaluate import data
-from lumijit.control import refusals
+from lumijit.control import differing, refusals
 from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, Inert, are_states, keys_of
 from lumijit.control.defaults import default_of
+from lumijit.control.differing import Places, is_renewed, is_written
 from lumijit.control.held_arrays import is_changed, put_back, stood_for
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.members import Position
@@ -42,8 +39,8 @@ from lumijit.runtime.errors import StateError
 
 _node_of = attrgetter("_node")
 Ignored = Callable[[Location, Any], bool]
-#: Places that aren't as they were, by id, with what they hold; nodes of such arrays.
-Moment = tuple[dict[int, tuple[Location, dict[Any, Any]]], dict[int, Node]]
+#: Places that aren't as they were; nodes of such arrays.
+Moment = tuple[Places, dict[int, Node]]
 _START: Moment = ({}, {})
 
 
@@ -125,35 +122,44 @@ class Outside:
         changes: list[Change] = []
         reach = self.reach
         (places, nodes), (now_places, now_nodes) = since, self.moment(span)
+        # What there is now is looked at first, what there was once it's there again,
+        # also in what is state.
+        pairs = list(differing.places(places, now_places))
+        entries = [
+            (*entry, [self._contents(value) for value in entry[2:]])
+            for entry in differing.entries(pairs)
+            if not ignored(*entry[:2])
+        ]
         for k in nodes | now_nodes:
             array, first = reach.arrays[k], reach.nodes[k]
             held, holds = nodes.get(k, first), now_nodes.get(k, first)
-            if held is holds or _is_written(array) or _is_equal(held, holds):
+            if held is holds or is_written(array) or is_renewed(held, holds):
                 continue
             array._go_back(first)
             place = reach.holders[k]
             both = (wrap(type(array), node) for node in (first, holds))
             changes.append(Change(place, place.key_of(array), *both))
-        for name in places | now_places:
-            place = (places.get(name) or now_places[name])[0]
-            kept = place.kept
-            old = places.get(name, (place, kept))[1]
-            new = now_places.get(name, (place, kept))[1]
-            found = []
-            for key in old | new:
-                before, after = old.get(key, MISSING), new.get(key, MISSING)
-                if before is after or ignored(place, key):
-                    continue
-                default = default_of(place.owner, key, MISSING)
-                before = default if before is MISSING else before
-                is_counted = counts_plain and counts(place, before)
-                is_counted = is_counted and is_other(before, after, reach.seen)
-                if is_counted or self._contents(before) != self._contents(after):
-                    found.append(Change(place, key, kept.get(key, default), after))
-            if found:
-                place.put_back([change.key for change in found])
-                changes += found
-        return changes
+        inside: list[Change] = []
+        others = {id(place) for place, *_ in entries}
+        owned = [
+            (place, place.contents())
+            for place, _, _ in pairs
+            if others and id(place) not in others and type(place.owner) is not tuple
+        ]
+        for place, _ in owned:
+            place.fill(place.before)
+        for place, key, before, after, now in reversed(entries):
+            is_counted = counts_plain and counts(place, before)
+            is_counted = is_counted and is_other(before, after, reach.seen)
+            if is_counted or now != [self._contents(before)] * 2:
+                place.put_back([key])
+                kept = place.kept.get(key, MISSING)
+                if kept is MISSING:
+                    kept = default_of(place.owner, key, MISSING)
+                inside.insert(0, Change(place, key, kept, after))
+        for place, held in owned:
+            place.fill(held)
+        return changes + inside
 
     def during(
         self,
@@ -213,28 +219,6 @@ class Outside:
         stop = None if span.stop is None else span.stop.functions
         functions = self.reach.functions[span.start.functions : stop]
         return refusals.refused(construct, who, change, refusal, functions)
-
-
-def _is_written(array: Any) -> bool:
-    """Tell whether an array has a new version by a write, which is masked."""
-    node = array._node
-    scope = trace.state.scope
-    if node.op is WRITTEN and node.scope is scope and id(array) in scope.writes:
-        return True
-    entry = (trace.state.watched or {}).get(id(array))
-    return entry is not None and entry.last is node
-
-
-def _is_equal(before: Node, after: Node) -> bool:
-    """Tell whether a literal was only renewed, or put into memory."""
-    if before.op is not LITERAL or before.type is not after.type:
-        return False
-    if after.op is LITERAL:
-        return before.size == after.size and repr(before.attr) == repr(after.attr)
-    if after.op is not EVALUATED or before.size != after.size:
-        return False
-    value = np.asarray(before.attr, before.type.numpy)
-    return data(after).tobytes() == np.full(after.size, value).tobytes()
 
 
 @dataclass

@@ -196,8 +196,7 @@ class ObjectState:
     def _adopt_others(self, changed: Iterable[Any]) -> None:
         """Make places state which hold arrays that others stood for, as who watches."""
         for watcher, found in changed:
-            # (Of what is in a container that is state, that is all that is state here.)
-            owned = [*self.owned(), *_owned_by(watcher)]
+            owned = self.owned()
             new = [
                 (place, *rest)
                 for place, *rest in found
@@ -294,8 +293,16 @@ class ObjectState:
         return tuple(names)
 
     def owned(self) -> list[tuple[Any, Any]]:
-        """List object and key of the slots."""
-        return [(slot.owner, slot.key) for slot in self.slots]
+        """List object and key of the slots, and of those of constructs around.
+
+        (What is in a container that is state here may be state of its own there.)
+        """
+        slots = list(self.slots)
+        running: Running | None = _running.get()
+        while running is not None:
+            slots += running.slots
+            running = running.around
+        return [(slot.owner, slot.key) for slot in slots]
 
     def restore_on_error(self) -> None:
         """Leave no value of one branch behind when the primitive fails."""
@@ -322,14 +329,6 @@ class Running:
 
 _OUTERMOST = Running(None, (), None)
 _running = Variable("running", _OUTERMOST)
-
-
-def _owned_by(watch: Any) -> list[tuple[Any, Any]]:
-    """List object and key of what is state of the running construct that watches."""
-    running: Running | None = _running.get()
-    while running is not None and running.watch is not watch:
-        running = running.around
-    return [] if running is None else [(s.owner, s.key) for s in running.slots]
 
 
 def _without_repetition(

@@ -5,14 +5,16 @@ What they change is state as a whole then: no array is in two entries.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import lumijit as lj
-from lumijit.llvm import Array2f, Array22f, Float, UInt
+from lumijit.llvm import PCG32, Array2f, Array22f, Float, UInt, UInt64
 
 X, K = [1, 2, 200, 5], [2, 0, 1, 3]
 
@@ -73,7 +75,30 @@ class Keyed(Listed):
         return {0: Float(x), 1: Float(x) + 1}
 
 
-KINDS = [Ball, Component, Rows, Listed, Keyed]
+class Items(Listed):
+    def step(self) -> None:
+        self.p[0] = self.p[0] + 9
+
+
+@dataclass
+class Ray:
+    o: Array2f
+    t: Float
+
+
+class Struct(Ball):
+    def made(self, x: Any) -> Any:
+        return Ray(Array2f(x, x + 1), Float(x) + 2)
+
+    def step(self) -> None:
+        self.p.t += 9
+        self.p.o = self.p.o + 4
+
+    def total(self) -> Any:
+        return self.p.o.y + 3 * self.p.t
+
+
+KINDS = [Ball, Component, Rows, Listed, Keyed, Items, Struct]
 
 
 @lj.syntax
@@ -269,3 +294,76 @@ def test_two_objects_have_one_array(program: Any, symbolic: bool) -> None:
         found = run(Float(X), UInt(K)).numpy()
     alone = [run(x, k)[0] for x, k in zip(X, K, strict=True)]
     np.testing.assert_array_equal(found, alone)
+
+
+class Moving:
+    def __init__(self, x: Any) -> None:
+        self.ray = Ray(Array2f(x, x), Float(0))
+        self.rng = PCG32(size=len(x))
+
+    def move(self) -> None:
+        self.ray.o += 1
+
+    def wait(self) -> None:
+        self.ray.t = self.ray.t + 1
+
+    def renew(self) -> None:
+        self.ray = Ray(self.ray.o, self.ray.t)
+
+    def copied(self) -> None:
+        self.ray = copy.copy(self.ray)
+
+    def turned(self) -> None:
+        self.ray = replace(self.ray, o=self.ray.o.yx * 2)
+
+    def draw(self) -> None:
+        self.ray.t += self.rng.next_float32()
+
+    def again(self) -> None:
+        self.rng = PCG32(self.rng)
+
+    def anew(self) -> None:
+        self.rng = PCG32(size=len(self.ray.t))
+
+
+METHODS = ["move", "wait", "draw"], ["renew", "copied", "turned", "again", "anew"]
+
+
+@pytest.mark.parametrize("first", METHODS[0])
+@pytest.mark.parametrize("second", METHODS[1])
+@pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_an_object_is_new_in_each_turn(
+    first: str, second: str, is_nested: bool, symbolic: bool
+) -> None:
+    @lj.syntax
+    def program(z: Any, x: Any) -> None:
+        j = UInt(0)
+        while j < 3:
+            if is_nested:
+                i = UInt(0)
+                while i < 2:
+                    getattr(z, first)()
+                    i += 1
+            else:
+                getattr(z, first)()
+            getattr(z, second)()
+            j += 1
+
+    x = Float(X)
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+    ):
+        z = Moving(x)
+        program(z, x)
+    wanted = Moving(x)
+    for _ in range(3):
+        for _ in range(2 if is_nested else 1):
+            getattr(wanted, first)()
+        getattr(wanted, second)()
+    np.testing.assert_array_equal(z.ray.o.numpy() + 0 * z.ray.t.numpy(), wanted.ray.o)
+    np.testing.assert_allclose(z.ray.t + 0 * x, wanted.ray.t + 0 * x, rtol=1e-6)
+    np.testing.assert_array_equal(
+        z.rng.state + 0 * UInt64(x), wanted.rng.state + 0 * UInt64(x)
+    )
