@@ -9,7 +9,7 @@ blended. State that the active lanes share has a phi as a scalar (`uniform`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import Node
@@ -25,8 +25,7 @@ class Frame:
 
     State is in `vectors`, in `scalars`, or in both; in `kept`, if lanes that have left
     need it as it was. `apart` are the conditions that differ between lanes, `exits` the
-    state that ends the loop for a lane as soon as it is set. `phis` are written once it
-    is known what follows: by name, the type and the first value.
+    state that ends the loop for a lane as soon as it is set.
     """
 
     node: Node
@@ -39,7 +38,6 @@ class Frame:
     scalars: list[int]
     kept: set[int]
     stem: str
-    phis: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def loop(self) -> Region:
@@ -53,7 +51,7 @@ class Frame:
         return bool(self.apart or self.exits)
 
     def name(self, k: int | str, kind: str = "s") -> str:
-        """Return the name of a phi."""
+        """Return the name of a phi; `.n` is appended for its next value."""
         return f"%{self.stem}.{kind}{k}"
 
 
@@ -64,9 +62,7 @@ def lower_loop(flow: Divergence, node: Node) -> None:
     frame = _frame(flow, node)
     loop, stem = frame.loop, frame.stem
     flow.scratch.enter_loop(node, frame.buffers)
-    before, active = _phis(flow, frame)
-    head = len(b.lines)
-    _enter_arguments(flow, frame)
+    active = _phis(flow, frame)
     # Lanes that have left aren't tested again: what they would read at an index that
     # the others share isn't theirs.
     low.mask = active
@@ -78,12 +74,10 @@ def lower_loop(flow: Divergence, node: Node) -> None:
     low.block(loop.body)
     flow.scratch.leave_body(node, frame.buffers, running)
     low.loop_depth -= 1
-    following, latch = _following(flow, frame, active, running), b.current
+    b.branch(f"{stem}.latch")
+    b.block(f"{stem}.latch")
+    _advance(flow, frame, active, running)
     b.branch(stem)
-    b.lines[head:head] = [
-        f"  {name} = phi {ty} [ {init}, %{before} ], [ {following[name]}, %{latch} ]"
-        for name, (ty, init) in frame.phis.items()
-    ]
     b.block(f"{stem}.done")
     _enter_arguments(flow, frame)
     low.mask = frame.outer
@@ -119,28 +113,32 @@ def _frame(flow: Divergence, node: Node) -> Frame:
     )
 
 
-def _phis(flow: Divergence, frame: Frame) -> tuple[str, str]:
-    """Open the header; return the block before, and the mask of the lanes still in."""
+def _phis(flow: Divergence, frame: Frame) -> str:
+    """Open the header; return the mask of the lanes that are still in."""
     b = flow.b
     node, loop = frame.node, frame.loop
     inits = {k: flow.cross(node.deps[k]) for k in frame.vectors}
     if loop.label:
         b.line(f"; loop: {comment(loop.label)}")
     first = _without(flow, frame.outer, [node.deps[k] for k in frame.exits])
-    before, phis = b.current, frame.phis
+    before, latch = b.current, f"{frame.stem}.latch"
+
+    def phi(ty: str, init: str, name: str) -> str:
+        b.line(f"{name} = phi {ty} [ {init}, %{before} ], [ {name}.n, %{latch} ]")
+        return name
+
     b.branch(frame.stem)
     b.block(frame.stem)
     for k, init in inits.items():
-        phis[frame.name(k)] = b.crossing_type(loop.args[k].type), init
+        phi(b.crossing_type(loop.args[k].type), init, frame.name(k))
     for k in frame.scalars:
         arg, init = loop.args[k], flow.uniform.scalars[node.deps[k]]
-        name = flow.uniform.scalars[arg] = frame.name(k, "u")
-        phis[name] = arg.type.llvm, init
+        flow.uniform.scalars[arg] = phi(arg.type.llvm, init, frame.name(k, "u"))
     active = frame.outer
     if frame.has_mask:
-        active = b.note_wide(frame.name("active"))
-        phis[active] = b.mask_type, first
-    return before, active
+        active = b.note_wide(phi(b.mask_type, first, frame.name("active")))
+    _enter_arguments(flow, frame)
+    return active
 
 
 def _enter_arguments(flow: Divergence, frame: Frame) -> None:
@@ -175,24 +173,22 @@ def _test(flow: Divergence, frame: Frame, active: str) -> str:
     return b.wide(running)
 
 
-def _following(
-    flow: Divergence, frame: Frame, active: str, running: str
-) -> dict[str, str]:
-    """Return what the phis are in the next turn."""
+def _advance(flow: Divergence, frame: Frame, active: str, running: str) -> None:
+    """Give the phis their next values."""
     low, b = flow.low, flow.b
     loop = frame.loop
-    found = {}
     for k in frame.vectors:
         t, new = loop.args[k].type, low.values[loop.body.outputs[k]]
         if k in frame.kept:
             new = b.select(t, running, new, b.arrived(t, frame.name(k)))
-        found[frame.name(k)] = b.crossing(t, new)
+        flow.cross_as(t, new, f"{frame.name(k)}.n")
     for k in frame.scalars:
-        found[frame.name(k, "u")] = flow.uniform.going_on(loop.body.outputs[k])
+        ty = loop.args[k].type.llvm
+        new = flow.uniform.going_on(loop.body.outputs[k])
+        b.line(f"{frame.name(k, 'u')}.n = bitcast {ty} {new} to {ty}")
     if frame.has_mask:
         inside = _without(flow, running, [loop.body.outputs[k] for k in frame.exits])
-        found[active] = b.crossing(BOOL, inside)
-    return found
+        flow.cross_as(BOOL, inside, f"{active}.n")
 
 
 def _without(flow: Divergence, mask: str, exits: list[Node]) -> str:

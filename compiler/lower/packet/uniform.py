@@ -159,8 +159,8 @@ def _roots(node: Node) -> Iterable[tuple[Node, ...]]:
     if op is GATHER:
         return ((node,),)
     if op is SCATTER and node.attr.op != "identity":
-        index = ((operand(node, Role.INDEX),),)
-        return (*index, node.deps[1:]) if node.attr.op in IDEMPOTENT else index
+        groups = [(operand(node, Role.INDEX),)]
+        return [*groups, node.deps[1:]] if node.attr.op in IDEMPOTENT else groups
     if op is LOOP:
         loop: Region = node.attr
         return ((term,) for term in loop.terms)
