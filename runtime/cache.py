@@ -158,7 +158,8 @@ def unpack(data: bytes, name: str) -> tuple[bytes, Meta]:
         raise ValueError("its checksum is wrong")
     middle = _HEADER.size + meta_bytes
     try:
-        meta = json.loads(data[_HEADER.size : middle])
+        # (From bytes, it would find out the encoding.)
+        meta = json.loads(data[_HEADER.size : middle].decode())
     except RecursionError as error:
         raise ValueError("its description is nested too deeply") from error
     if not isinstance(meta, dict) or meta.pop("key", None) != name:
@@ -180,7 +181,7 @@ def _read(path: str) -> bytes | None:
     """Read a file if it may be trusted; log why not."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(handle, "rb") as file:
+    try:
         status = os.fstat(handle)
         fault = fault_of(status)
         if not stat.S_ISREG(status.st_mode):
@@ -192,7 +193,20 @@ def _read(path: str) -> bytes | None:
             # When it was used last is of no use where nothing can be written.
             with contextlib.suppress(OSError):
                 os.utime(path)
-        return file.read()
+        # (File objects ask much before they read.)
+        return _contents(handle, status.st_size)
+    finally:
+        os.close(handle)
+
+
+def _contents(handle: int, size_bytes: int) -> bytes:
+    """Read a file to its end."""
+    parts = []
+    while part := os.read(handle, size_bytes + 1):
+        parts.append(part)
+        if len(part) == size_bytes:
+            break
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def lookup(key: str) -> tuple[bytes, Meta] | None:

@@ -366,12 +366,17 @@ def _unlinkable(why: str) -> KernelBuildError:
     )
 
 
+def can_load() -> bool:
+    """Tell whether our own loader puts objects into memory."""
+    return loader.is_available() and not settings.no_loader
+
+
 def link_symbols(
     object_code: bytes, symbols: tuple[str, ...]
 ) -> tuple[dict[str, int], object]:
     """Put an object into memory: addresses of its symbols, and what keeps it there."""
     hint = ""
-    if not settings.no_loader and loader.is_available():
+    if loader.is_flat(object_code) or can_load():
         try:
             image = loader.load(object_code, symbols)
         except loader.BrokenObject as error:

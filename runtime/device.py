@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from lumijit.runtime import buffers, cpu, workers
+from lumijit.runtime import buffers, cpu, loader, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.contexts import During, of_threads
 from lumijit.runtime.errors import BackendError
@@ -189,8 +189,9 @@ class Host(Device):
         return np.frombuffer(bytearray(ctypes.string_at(address, size_bytes)), np.uint8)
 
     def compile(self, ir: str) -> bytes:
-        """Return machine code."""
-        return cpu.compile_ir(ir)
+        """Return machine code, ready to lie in memory if that's possible."""
+        code = cpu.compile_ir(ir)
+        return loader.flattened(code) if cpu.can_load() else code
 
     def load(
         self, code: bytes, symbol: str, hash: str, threads: int = 0, width: int = 1

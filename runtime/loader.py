@@ -3,8 +3,10 @@
 LLVM needs 35 ms to import and 1 ms to link a kernel; a warm start, with all
 kernels on disk, needs neither. Owns just what our code generator emits: one
 relocatable object whose code refers to its own constants and to a few library
-functions. Anything else raises `UnknownObject`, and the caller lets LLVM link; what
-contradicts itself raises `BrokenObject`, whatever its bytes.
+functions. What refers to nothing but itself is flattened to what will lie in
+memory, and kept on disk as that. Anything else raises `UnknownObject`, and the
+caller lets LLVM link; what contradicts itself raises `BrokenObject`, whatever its
+bytes.
 """
 
 from __future__ import annotations
@@ -46,6 +48,11 @@ _READ_EXECUTE: Final = 5
 _NONSENSE: Final = (struct.error, LookupError, ValueError, OverflowError)
 # No kernel comes near; memory without contents costs a broken object nothing.
 _LARGEST: Final = 1 << 28
+
+# Before what lies in memory: a mark, its size, and where the one function begins.
+_FLAT: Final = struct.Struct("<8sQQ")
+_MARK: Final = b"\x7fflat\x00\x01\x00"
+_GLOBAL: Final = 1
 
 
 class UnknownObject(Exception):
@@ -206,11 +213,18 @@ class _Linker:
                 self.jumps[symbol] = end
                 end += _JUMP_BYTES
         self.relocations = relocations
-        self.size_bytes = -(-max(end, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
-        self.memory = mmap.mmap(
-            -1, self.size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self.size_bytes = max(end, 1)
+        # What is written to, and where it begins.
+        self.memory: mmap.mmap | bytearray = bytearray()
+        self.base = 0
+
+    def needs_only_itself(self) -> bool:
+        """Tell whether the contents are the same wherever they lie."""
+        return all(
+            info & 0xFFFFFFFF in (_R_PC32, _R_PLT32)
+            and self.parsed.symbols[info >> 32][3] != _SHN_UNDEF
+            for _, (_, info, _) in self.relocations
         )
-        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
 
     def resolve(self, number: int) -> int:
         """Return the address of a symbol."""
@@ -261,10 +275,12 @@ def load(object_code: bytes, symbols: tuple[str, ...]) -> Image:
     """Put an object into executable memory.
 
     Args:
-        object_code: the contents of the object file.
+        object_code: the contents of the object file, or what `flattened` returned.
         symbols: the functions whose addresses are wanted.
     """
     try:
+        if is_flat(object_code):
+            return _load_flat(object_code, symbols)
         return _load(object_code, set(symbols))
     except _NONSENSE as error:
         raise BrokenObject(f"its tables are inconsistent ({error})") from error
@@ -274,11 +290,11 @@ def load(object_code: bytes, symbols: tuple[str, ...]) -> Image:
 
 def _load(object_code: bytes, wanted: set[str]) -> Image:
     parsed = _Object(object_code)
-    placed, end = _place(parsed)
-    linker = _Linker(parsed, placed, end)
+    linker = _Linker(parsed, *_place(parsed))
+    memory, linker.base = _mapped(linker.size_bytes)
+    linker.memory = memory
     linker.write()
-    if _protect()(linker.base, linker.size_bytes, _READ_EXECUTE):
-        raise UnknownObject("the system refuses executable memory")
+    _make_executable(linker.base, linker.size_bytes)
     addresses = {}
     for number, entry in enumerate(parsed.symbols):
         if entry[3] != _SHN_UNDEF and entry[0]:
@@ -290,4 +306,56 @@ def _load(object_code: bytes, wanted: set[str]) -> Image:
     lowest, size = linker.base, linker.size_bytes
     if not all(lowest <= address < lowest + size for address in addresses.values()):
         raise BrokenObject("a function lies outside of it")
-    return Image(linker.memory, addresses)
+    return Image(memory, addresses)
+
+
+def _mapped(size_bytes: int) -> tuple[mmap.mmap, int]:
+    """Return memory of whole pages, and where it begins."""
+    memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def _make_executable(base: int, size_bytes: int) -> None:
+    if _protect()(base, size_bytes, _READ_EXECUTE):
+        raise UnknownObject("the system refuses executable memory")
+
+
+def flattened(object_code: bytes) -> bytes:
+    """Return an object as it will lie in memory, if it has one function.
+
+    The object itself where it isn't the same everywhere, or unknown.
+    """
+    try:
+        parsed = _Object(object_code)
+        linker = _Linker(parsed, *_place(parsed))
+        entries = [
+            number
+            for number, (_, info, _, section, _, _) in enumerate(parsed.symbols)
+            if info >> 4 == _GLOBAL and section != _SHN_UNDEF
+        ]
+        if len(entries) != 1 or not linker.needs_only_itself():
+            return object_code
+        linker.memory = bytearray(linker.size_bytes)
+        linker.write()
+        entry = linker.resolve(entries[0])
+        return _FLAT.pack(_MARK, linker.size_bytes, entry) + linker.memory
+    except (UnknownObject, BrokenObject, *_NONSENSE):
+        return object_code
+
+
+def is_flat(code: bytes) -> bool:
+    """Tell whether code has been flattened."""
+    return code.startswith(_MARK)
+
+
+def _load_flat(code: bytes, symbols: tuple[str, ...]) -> Image:
+    """Put flattened code into executable memory."""
+    _, size_bytes, entry = _FLAT.unpack_from(code)
+    if len(code) != _FLAT.size + size_bytes or entry >= size_bytes:
+        raise BrokenObject("it is truncated")
+    if len(symbols) != 1:
+        raise BrokenObject("it defines one function only")
+    memory, base = _mapped(size_bytes)
+    memory[:] = code[_FLAT.size :]
+    _make_executable(base, size_bytes)
+    return Image(memory, {symbols[0]: base + entry})

@@ -8,8 +8,7 @@ vertices that were recorded. What lies outside of the code is the caller's busin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from lumijit.compiler.derive import rules
 from lumijit.compiler.derive.adjoints import (
@@ -109,8 +108,7 @@ def _check(vertex: Vertex, args: Sequence[Node]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Seeds:
+class Seeds(NamedTuple):
     """What is known of the derivatives by what a region has computed.
 
     Those by its results, by position, and by arrays that it writes to, by their ids.

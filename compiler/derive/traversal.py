@@ -11,8 +11,7 @@ outside are added up in memory (`border`), and passed on once the region is over
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumijit.compiler.derive import (
     branching,
@@ -63,8 +62,7 @@ rules.RULES.update(
 )
 
 
-@dataclass(frozen=True)
-class Clearing:
+class Clearing(NamedTuple):
     """What a traversal forgets of the vertices that it went on from."""
 
     edges: bool = True

@@ -10,8 +10,7 @@ and extremes need of the entries has no order: the region's writes are repeated 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lumijit.compiler.derive.adjoints import partly, zero
 from lumijit.compiler.derive.combined import COMBINED, Combination, combination
@@ -44,8 +43,7 @@ from lumijit.runtime.errors import DerivativeError
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """How a region has combined what it writes with the entries of an array.
 
     `before` is the array before the region, if derivatives depend on it. `order` tells

@@ -16,10 +16,10 @@ from lumijit.compiler.ir.trace import emit1, emit2, emit3
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.packet.target import PacketTarget
 from lumijit.compiler.plan.program import Program
-from lumijit.compiler.record import local, regions
+from lumijit.compiler.record import local, memory, regions
 from lumijit.compiler.record.memory import gather
 from lumijit.runtime.dtypes import BOOL, FLOAT32, INTS, UINT32, DType
-from tests.compiler.support import Nodes, array, branch, check, lit, loop
+from tests.compiler.support import Holder, Nodes, array, branch, check, lit, loop
 
 OPERATIONS = [
     op
@@ -178,6 +178,48 @@ def test_results_are_uniform_if_all_lanes_left_together(is_together: bool) -> No
     text = code([total])
     assert ("extractelement" in text or "masked.gather" in text) is not is_together
     check([total])
+
+
+def filled(is_together: bool) -> tuple[Node, list[Node]]:
+    """Fill local memory in a loop, up to its third entry; return how many turns."""
+    end = u(5) if is_together else emit2(ar.MOD, lanes(), u(6))
+    holder = local.allocate(UINT32, 4, u(9))
+    with regions.scope("loop", SIZE, is_loop=True) as body:
+        i = regions.argument(UINT32, SIZE, 0)
+        value = emit2(ar.ADD, lanes(), i)
+        local.write(holder, value, i, emit2(lo.LT, i, u(3)))
+        args = (trace.resized(u(0), SIZE),), (i,), emit2(lo.LT, i, end), (step(i),)
+    (turns,) = regions.close_loop(body, *args)[1]
+    return turns, [local.read(holder, u(k), TRUE) for k in range(4)]
+
+
+@pytest.mark.parametrize("is_together", [True, False])
+def test_what_all_lanes_write_at_once_is_one_store(is_together: bool) -> None:
+    _, entries = filled(is_together)
+    text = code(entries)
+    body = text[: text.index(".done:")]
+    assert (" select <" not in body) is is_together
+    check(entries)
+
+
+@pytest.mark.parametrize("op", ["min", "max", "and", "or", "add"])
+@pytest.mark.parametrize("least", [4, 5, 6])
+def test_lanes_update_an_entry_once_by_what_they_share(op: str, least: int) -> None:
+    def target() -> Holder:
+        return Holder(array([4, 4, 4], UINT32))
+
+    def written(holder: Holder) -> Node:
+        turns, _ = filled(True)
+        mask = emit2(lo.GE, turns, u(least))
+        memory.scatter(holder, trace.resized(turns, SIZE), u(1), mask, op, "direct")
+        return holder._node
+
+    node = written(target())
+    text = PacketTarget().code(
+        Program(SIZE, [], [node.deps[0]], 0), "k", kernels.target()
+    )
+    assert ("cttz" in text.ir) is (op == "add")
+    check([written(target())])
 
 
 def test_an_inner_counter_goes_on_where_the_last_loop_left_it() -> None:

@@ -116,6 +116,35 @@ def test_jump_tables_and_tables_of_functions() -> None:
     assert found == [10, 77, -4, 1000, 5, 0]
 
 
+def test_what_needs_only_itself_is_flattened() -> None:
+    calls_itself = LIBRARY.replace(
+        "declare double @fmod(double, double)",
+        """
+define internal double @fmod(double %a, double %b) noinline {
+  %s = fsub double %a, %b
+  ret double %s
+}""",
+    )
+    code = loader.flattened(cpu.compile_ir(calls_itself))
+    assert loader.is_flat(code)
+    kernel = cpu.link(code, "kernel", "h")
+    assert call(kernel, "2d", 10.25, 0.0)[1] == 2.75 * 4
+    for length in range(8, len(code), 97):
+        with pytest.raises(loader.BrokenObject):
+            loader.load(code[:length], ("kernel",))
+    with pytest.raises(loader.BrokenObject, match="one function"):
+        loader.load(code, ("kernel", "other"))
+    with pytest.raises(loader.BrokenObject, match="truncated"):
+        loader.load(code[:16] + b"\xff" * 8 + code[24:], ("kernel",))
+
+
+@pytest.mark.parametrize("ir", [LIBRARY, SWITCH, VARIABLE])
+def test_what_needs_more_stays_an_object(ir: str) -> None:
+    code = cpu.compile_ir(ir)
+    assert loader.flattened(code) == code
+    assert loader.flattened(code[:100]) == code[:100]
+
+
 def test_variables_are_left_to_llvm() -> None:
     code = cpu.compile_ir(VARIABLE)
     with pytest.raises(loader.UnknownObject, match="variables of its own"):

@@ -38,7 +38,7 @@ from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.lanes import LaneLoop, constants, lane_of, mask_bits
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores, Write, base_of
-from lumijit.compiler.lower.packet.uniform import Uniform
+from lumijit.compiler.lower.packet.uniform import IDEMPOTENT, Uniform
 from lumijit.compiler.plan.program import (
     COPIES,
     Destination,
@@ -117,11 +117,29 @@ class Access:
             new = combine(b, reduction.op, t, ty, old, value)
             self._stores.add(node, root, Write(element, new, base, index_node))
             self._stores.flush()
-        else:
+        elif not self._updates_once(node, base):
             merge = reduction.mode not in ("direct", "apart", "permute")
             index, mask = (self._stores.runs.vector(n) for n in node.deps[2:])
             active = b.narrow(low.under_mask(mask))
             self._atomic_update(reduction.op, t, base, value, index, active, merge)
+
+    def _updates_once(self, node: Node, base: str) -> bool:
+        """Update an entry by what all lanes give, which may be taken once."""
+        low, b, op = self.low, self.b, node.attr.op
+        value, index, mask = (self._uniform.scalar(n) for n in node.deps[1:])
+        t = node.deps[1].type
+        if value is None or index is None or mask is None or t is BOOL:
+            return False
+        if op not in IDEMPOTENT or not low.has_all_elements():
+            return False
+        low.cross_mask()
+        update, done = b.label("once"), b.label("updated")
+        b.branch_if(mask, update, done)
+        b.block(update)
+        atomic(b, op, t, entry_address(b, t.memory_llvm, base, index), value)
+        b.branch(done)
+        b.block(done)
+        return True
 
     @cached_property
     def _writes(self) -> dict[int, list[Any]]:

@@ -123,8 +123,7 @@ class Gathers:
 
     def _is_stream(self, t: DType, index: Node) -> bool:
         """Tell whether a kernel reads memory from one end to the other."""
-        mask = self.low.mask
-        is_straight = mask is None or self.b.origin(mask) == self.low.tail_mask
+        is_straight = self.low.has_all_elements()
         return is_straight and index in self.runs.strided and t is not BOOL
 
     def _read(self, node: Node) -> str:

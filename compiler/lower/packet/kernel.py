@@ -85,7 +85,9 @@ class PacketLowering(PacketState):
         b.block("packet")
         b.line("%index = phi i64 [ %begin, %entry ], [ %next, %packet.end ]")
         if self._needs_tail_mask():
-            self.mask = self.tail_mask = self._tail_mask()
+            start = len(b.lines)
+            self._tail_mask()
+            self.mask = self.tail_mask = self.if_used(start)
         self.compute_all()
         b.branch("packet.end")
         b.block("packet.end")
@@ -106,7 +108,7 @@ class PacketLowering(PacketState):
             "ptr noalias %args) nounwind {"
         )
         parts = self.functions(head, [f"  br label %{first}", *code])
-        parts += ["!0 = !{}", "!1 = !{i32 1}", long_blocks.WEIGHTS]
+        parts = [*self.used(parts), "!0 = !{}", "!1 = !{i32 1}", long_blocks.WEIGHTS]
         return "\n".join(parts) + "\n"
 
     def bind_literal(self, node: Node, slot: int) -> None:

@@ -33,6 +33,7 @@ class Numbers:
     def __init__(self, low: PacketState, uniform: Collection[Node]) -> None:
         """Choose what is loaded late; scalars are made of `uniform` values."""
         self.low = low
+        self._uniform = uniform
         program = low.program
         numbers = [n for n in program.arguments if n.op is LITERAL]
         if low.b.target.has_avx512:
@@ -53,7 +54,10 @@ class Numbers:
             self.late[node] = slot
             return
         with low.writing_entry():
-            low.values[node] = self._broadcast(node.type, slot)
+            start = len(low.b.lines)
+            value = self._broadcast(node.type, slot)
+            # Maybe only the scalar is.
+            low.values[node] = low.if_used(start) if node in self._uniform else value
 
     def bind_entry(self, node: Node, slot: int) -> bool:
         """Note where an array of one entry is; tell whether that is read late."""

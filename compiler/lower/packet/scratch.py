@@ -85,13 +85,21 @@ class Scratch(scratch.Scratch):
         return each_lane(b, element, read)
 
     def write_entries(self, area: Area, index: Node, value: str, mask: Node) -> None:
-        """Write entries; what is idle or out of bounds goes to the one too many."""
+        """Write entries; what is idle or out of bounds goes to the one too many.
+
+        Lanes that are no elements may write what they like.
+        """
         low, b = self.low, self.b
-        active = low.under_mask(low.values[mask])
+        is_whole = low.has_all_elements()
+        active = low.values[mask] if is_whole else low.under_mask(low.values[mask])
         is_all = active == b.const(BOOL, True)
         entry = self._uniform(index, area.dtype.length)
         if entry is not None:
-            if not is_all:
+            one = self._known.scalar(mask) if is_whole and not is_all else None
+            if one is not None:
+                places = f"i64 {entry}, i64 {area.dtype.length}"
+                entry = b.emit(f"select i1 {one}, {places}")
+            elif not is_all:
                 ty = b.memory_type(area.element)
                 old = self._load_entry(area, entry)
                 value = b.blend(ty, active, value, old)

@@ -30,6 +30,8 @@ class PacketState(Lowering):
         self.scalar_builder.declarations = self.b.declarations
         self._stack: dict[tuple[str, str], str] = {}
         self._order: dict[Node, int] = {}
+        # By what they compute, lines that are left out unless it is used.
+        self._spare: dict[str, list[str]] = {}
 
     @property
     def order(self) -> dict[Node, int]:
@@ -56,6 +58,25 @@ class PacketState(Lowering):
         with self.scalar_code() as b:
             return computed(b, node, args)
 
+    def if_used(self, start: int) -> str:
+        """Have the lines from `start` on left out unless what they compute is used.
+
+        Returns its name, which is in no other one.
+        """
+        lines = self.b.lines
+        name, _, text = lines[-1].lstrip().partition(" = ")
+        name += "u"
+        lines[-1] = f"  {name} = {text}"
+        self._spare[name] = lines[start:]
+        return name
+
+    def used(self, parts: list[str]) -> list[str]:
+        """Return a function's lines without those that are left out."""
+        text = "\n".join(parts)
+        unused = [code for n, code in self._spare.items() if text.count(n) == 1]
+        left_out = {line for code in unused for line in code}
+        return [line for line in parts if line not in left_out]
+
     def is_full_packet(self) -> str:
         """Return whether all lanes are elements."""
         b = self.b
@@ -69,6 +90,10 @@ class PacketState(Lowering):
         if mask == self.b.const(BOOL, True):
             return self.mask
         return self.b.binary("and", BOOL, mask, self.mask)
+
+    def has_all_elements(self) -> bool:
+        """Tell whether all lanes are active that are elements."""
+        return self.mask is None or self.b.origin(self.mask) == self.tail_mask
 
     def cross_mask(self) -> str | None:
         """Bring the mask into the form that other blocks take, and return it."""

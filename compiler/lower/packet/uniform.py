@@ -30,6 +30,7 @@ from lumijit.compiler.ir.ops.structural import (
     EVALUATED,
     GATHER,
     LITERAL,
+    LOCAL_WRITE,
     LOOP,
     PROJECT,
     SCATTER,
@@ -45,6 +46,8 @@ from lumijit.runtime.dtypes import BOOL, FLOAT16, INT32, UINT32, UINT64, DType
 
 # Operations on floats that cost more than this may differ in the last bit.
 EXACT_COST = 4
+# Reductions that may take the same value any number of times.
+IDEMPOTENT = ("min", "max", "and", "or")
 _Feeds = dict["Node", "tuple[Node, ...]"]
 
 
@@ -90,10 +93,12 @@ class Uniform:
     def spread(self, dtype: DType, scalar: str) -> str:
         """Return a scalar in all lanes; masks in the form that crosses blocks."""
         b = self.low.b
+        start = len(b.lines)
         if dtype is BOOL and not b.has_plain_masks:
-            word = b.emit(f"sext i1 {scalar} to i32")
-            return b.note_wide(b.splat(INT32, word))
-        return b.splat(dtype, scalar)
+            b.splat(INT32, b.emit(f"sext i1 {scalar} to i32"))
+            return b.note_wide(self.low.if_used(start))
+        b.splat(dtype, scalar)
+        return self.low.if_used(start)
 
     def lower(self, node: Node) -> bool:
         """Compute a needed node; tell whether its value in all lanes is made of it."""
@@ -132,28 +137,34 @@ def find_uniform(program: Program, demand: Demand) -> Found:
     nodes = program.all_nodes()
     found: set[Node] = set()
     passed: dict[Node, Node] = {}
-    roots = [r for node in nodes if node in demand.wanted for r in _roots(node)]
-    if roots:
+    groups = [g for node in nodes if node in demand.wanted for g in _roots(node)]
+    if groups:
         feeds = _feeds(nodes, passed)
         varying = _varying(nodes, feeds)
-        fixed = [root for root in roots if root not in varying]
+        fixed = [
+            root for group in groups if varying.isdisjoint(group) for root in group
+        ]
         found.update(reached(fixed, lambda n: feeds.get(n) or value_deps(n)))
     return Found(found, passed)
 
 
-def _roots(node: Node) -> Iterable[Node]:
-    """Return the values that a node had better have as scalars."""
+def _roots(node: Node) -> Iterable[tuple[Node, ...]]:
+    """Return what a node had better have as scalars: groups of which it needs all."""
     op = node.op
+    if op is LOCAL_WRITE:
+        index = operand(node, Role.INDEX)
+        return (index,), (index, operand(node, Role.MASK))
     if Role.BUFFER in op.roles:
-        return (operand(node, Role.INDEX),)
+        return ((operand(node, Role.INDEX),),)
     if op is GATHER:
-        return (node,)
+        return ((node,),)
     if op is SCATTER and node.attr.op != "identity":
-        return (operand(node, Role.INDEX),)
+        groups = [(operand(node, Role.INDEX),)]
+        return [*groups, node.deps[1:]] if node.attr.op in IDEMPOTENT else groups
     if op is LOOP:
         loop: Region = node.attr
-        return loop.terms
-    return node.deps[:1] if op is BRANCH else ()
+        return ((term,) for term in loop.terms)
+    return (node.deps[:1],) if op is BRANCH else ()
 
 
 def _feeds(nodes: list[Node], passed: dict[Node, Node]) -> _Feeds:
