@@ -327,6 +327,11 @@ def standing_in(
         the body has changed in place, each with who watches it.
     """
     pairs = list(stood_for(originals, given))
+    if pairs:
+        # (The body of an evaluated loop has the originals of all but copied objects.)
+        parts = Parts(given)
+        own = set(map(id, parts.nested + parts.leaves))
+        pairs = [pair for pair in pairs if id(pair[0]) not in own]
 
     def changed() -> list[tuple[Outside, list[tuple[Location, Any, str]]]]:
         found = []
