@@ -12,6 +12,7 @@ from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.nodes import Node
+from lumijit.control.differing import is_written
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, is_container
 
@@ -81,7 +82,7 @@ def stood_for(
         if old is new or type(old) is not type(new):
             continue
         if isinstance(old, FlatArray):
-            yield old, new, new._node
+            yield old, new, (old._node, new._node)
         elif isinstance(old, NestedArray) or is_container(old):
             own, others = Parts((old,)), Parts((new,))
             if len(own.leaves) == len(others.leaves):
@@ -96,9 +97,10 @@ def is_changed(original: Any, given: Any, held: Any) -> bool:
 
     Or that one, which a body has got at by another way.
     """
-    if isinstance(given, FlatArray):
-        return given._node is not held
     own, others = held
+    if isinstance(given, FlatArray):
+        is_same = original._node is own or is_written(original)
+        return given._node is not others or not is_same
     return not (same_items(original._items, own) and same_items(given._items, others))
 
 
@@ -106,3 +108,5 @@ def put_back(original: Any, held: Any) -> None:
     """Undo what a body did to an array for which another one stood in."""
     if isinstance(original, NestedArray):
         original._items[:] = held[0]
+    elif original._node is not held[0] and not is_written(original):
+        original._go_back(held[0])

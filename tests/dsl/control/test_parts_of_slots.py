@@ -15,6 +15,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.llvm import PCG32, Array2f, Array22f, Float, UInt, UInt64
+from lumijit.runtime.errors import StateError
 
 X, K = [1, 2, 200, 5], [2, 0, 1, 3]
 
@@ -367,3 +368,90 @@ def test_an_object_is_new_in_each_turn(
     np.testing.assert_array_equal(
         z.rng.state + 0 * UInt64(x), wanted.rng.state + 0 * UInt64(x)
     )
+
+
+@lj.syntax
+def struct_replaced(z: Any, x: Any, k: Any) -> Any:
+    p, i = Ray(Array2f(x, 1), Float(0)), UInt(0)
+    while i < k:
+        p.o += 1
+        if i == 1:
+            p = replace(p, t=p.t + 1)
+        i += 1
+    return p.o.x + 100 * p.t
+
+
+class Gated(Ball):
+    @lj.syntax
+    def step_if(self, x: Any) -> None:
+        if x > 3:
+            self.p += x
+
+
+@lj.syntax
+def changed_in_both(z: Any, x: Any, k: Any) -> Any:
+    if k > 1:
+        z.step_if(x)
+    return z.p.x
+
+
+@pytest.mark.parametrize("program", [struct_replaced, changed_in_both])
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_nested_arrays_in_what_is_replaced(program: Any, symbolic: bool) -> None:
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+    ):
+        found = program(Gated(Float(X)), Float(X), UInt(K)).numpy()
+    alone = [
+        program(Gated(Float(x)), Float(x), UInt(k))[0]
+        for x, k in zip(X, K, strict=True)
+    ]
+    np.testing.assert_array_equal(found, alone)
+
+
+class Halving(Ball):
+    def half(self) -> None:
+        self.p = self.p * 0.5
+
+
+class Flat(Halving):
+    def made(self, x: Any) -> Any:
+        return Float(x)
+
+
+@lj.syntax
+def names_part(s: Any, t: Any, k: Any) -> Any:
+    i = UInt(0)
+    while i < k:
+        s.step()
+        i += 1
+        if i == 2:
+            t.half()
+    return s.p + 100 * t.p
+
+
+@pytest.mark.parametrize("kind", [Halving, Flat])
+def test_one_array_of_two_objects_parts(kind: Any) -> None:
+    def run(symbolic: bool) -> Any:
+        s, t = kind(Float(X)), kind(Float(X))
+        t.p = s.p
+        with (
+            lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+            lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+        ):
+            return names_part(s, t, UInt(K))
+
+    with pytest.raises(StateError, match=r"'s\.p' and 't\.p' are one array in some"):
+        run(True)
+    found = run(False)
+    first = found.x if kind is Halving else found
+    wanted = []
+    for x, k in zip(X, K, strict=True):
+        s = t = float(x)
+        for i in range(k):
+            s += 9
+            t = s if i == 0 else t
+            t = s * 0.5 if i == 1 else t
+        wanted.append(s + 100 * t)
+    np.testing.assert_allclose(first.numpy(), wanted)
