@@ -26,10 +26,10 @@ class Kind:
     Equal containers have their keys in one order: that of dicts is by their text.
     """
 
-    is_array = False
-
     def __init__(self, cls: type[Any]) -> None:
         self.cls = cls
+        #: Whether the objects are arrays.
+        self.is_array = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kind) and self.cls is other.cls
@@ -147,7 +147,9 @@ class _Tensors(_Structs):
 class _Nested(Kind):
     """Nested arrays of a JIT backend."""
 
-    is_array = True
+    def __init__(self, cls: type[Any]) -> None:
+        super().__init__(cls)
+        self.is_array = True
 
     def parts(self, value: Any, keys: Sequence[Key]) -> Sequence[Any]:
         del keys
@@ -397,6 +399,8 @@ class Parts:
 
     def same_nested(self, other: Parts) -> list[bool]:
         """Tell where others have the very same nested arrays."""
+        if not self.nested and not other.nested:
+            return []
         return [a is b for a, b in zip_longest(self.nested, other.nested)]
 
     def together(
