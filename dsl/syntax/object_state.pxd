@@ -1,7 +1,11 @@
+cimport cython
+
+from lumijit.runtime.contexts cimport Attempt, apart, on_error, running_attempt
 from lumijit.syntax.handed cimport Handed
 
 
 cdef class Inputs:
+    cdef readonly object site
     cdef readonly tuple values
     cdef readonly tuple labels
     cdef readonly object own_names
@@ -45,5 +49,16 @@ cdef class ObjectState:
 
 
 cdef class Running:
+    cdef readonly object site
     cdef readonly object watch
     cdef readonly tuple slots
+    cdef readonly Running outer
+
+    @cython.locals(running=Running)
+    cpdef Py_ssize_t depth_of(self, object site) except -1
+
+
+cdef tuple _with_whole(tuple slots, Inputs inputs, object watch)
+
+@cython.locals(outer=Running)
+cpdef attempts(Inputs inputs, tuple functions, object run)
