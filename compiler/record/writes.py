@@ -76,11 +76,12 @@ class watched:
         set_watched(outer)
         if kind is not None:
             return
-        if outer is not None:
+        if outer is not None and found:
             for key, writes in found.items():
                 before = outer.setdefault(key, writes)
                 before.last = writes.last
-            outer.has_single |= found.has_single
+        if outer is not None and found.has_single:
+            outer.has_single = True
         settle(self._undo)
 
     def _undo(self) -> None:

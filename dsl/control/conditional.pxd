@@ -1,5 +1,6 @@
 cimport cython
 
+from lumijit.compiler.derive.isolation cimport select_tracked
 from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.control.branch_sides cimport Merge, Side, Sides
 from lumijit.control.state cimport (

@@ -1,5 +1,6 @@
 cimport cython
 
+from lumijit.compiler.derive.isolation cimport select_tracked
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.control.held_arrays cimport Held
 from lumijit.control.state cimport (
