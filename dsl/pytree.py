@@ -28,8 +28,7 @@ class Kind:
 
     def __init__(self, cls: type[Any]) -> None:
         self.cls = cls
-        #: Whether the objects are arrays.
-        self.is_array = False
+        self.is_array = issubclass(cls, NestedArray)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kind) and self.cls is other.cls
@@ -146,10 +145,6 @@ class _Tensors(_Structs):
 
 class _Nested(Kind):
     """Nested arrays of a JIT backend."""
-
-    def __init__(self, cls: type[Any]) -> None:
-        super().__init__(cls)
-        self.is_array = True
 
     def parts(self, value: Any, keys: Sequence[Key]) -> Sequence[Any]:
         del keys
