@@ -15,10 +15,12 @@ cpdef bint evaluate_all(object nodes) except -1
 
 cpdef object _run(list wanted)
 
+@cython.locals(running=list)
 cpdef object _run_alone(list wanted)
 
 @cython.locals(
-    launch=Launch, versions=dict, launches=list, most=Py_ssize_t, before=Py_ssize_t
+    launch=Launch, versions=dict, launches=list, most=Py_ssize_t, before=Py_ssize_t,
+    sole=Node
 )
 cpdef object _run_once(list wanted)
 

@@ -52,9 +52,10 @@ workers.hold_while_forking(lock)
 
 
 _expand_threshold = 1 << 22
-# Evaluations that are running, each in the middle of the one before, and how many
-# interruptions there may have been in the end.
-_depth = _most_interruptions = 0
+# How many evaluations are running, each in the middle of the one before, and how many
+# interruptions there may have been in the end. (A list: a global variable that changes
+# would have compiled code look up all others anew.)
+_running = [0, 0]
 _MOST_INTERRUPTIONS = 100
 
 
@@ -187,11 +188,11 @@ def _run_alone(wanted: list[Node]) -> None:
 
     This thread may, in the user's code that Python runs meanwhile.
     """
-    global _depth, _most_interruptions
+    running = _running
     with lock:
-        if not _depth:
-            _most_interruptions = interruptions[0] + _MOST_INTERRUPTIONS
-        elif interruptions[0] < _most_interruptions:
+        if not running[0]:
+            running[1] = interruptions[0] + _MOST_INTERRUPTIONS
+        elif interruptions[0] < running[1]:
             interruptions[0] += 1
         else:
             raise StateError(
@@ -200,14 +201,14 @@ def _run_alone(wanted: list[Node]) -> None:
                 "handler of signals or a '__del__' that evaluates arrays",
                 "have these set a flag only, and evaluate later.",
             )
-        _depth += 1
+        running[0] += 1
         try:
             if used:
                 _run_by_device(wanted)
             else:
                 _run(wanted)
         finally:
-            _depth -= 1
+            running[0] -= 1
 
 
 def _run_by_device(wanted: list[Node]) -> None:
@@ -242,7 +243,8 @@ def _run_once(wanted: list[Node]) -> None:
         return None
     before = interruptions[0]
     versions: Versions = {}
-    if len(wanted) == 1 and wanted[0].op is not WRITTEN:
+    sole = wanted[0]
+    if len(wanted) == 1 and sole.op is not WRITTEN:
         groups: Collection[tuple[list[Node], list[Node]]] = ((wanted, []),)
     else:
         first = ahead(wanted)

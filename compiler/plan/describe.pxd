@@ -35,8 +35,14 @@ cdef class Launch:
     cpdef bind_effects(self, object effects, object targets, object expand_limit)
 
 
+@cython.locals(launch=Launch)
+cdef Launch _begun(
+    list outputs, object size, object key, list values, object program,
+    Py_ssize_t began
+)
+
 @cython.locals(
-    node=Node, op=Op, key=list, values=list, targets=list,
+    launch=Launch, node=Node, op=Op, key=list, values=list, targets=list,
     written=dict, found=list, walk=Py_ssize_t, began=Py_ssize_t,
     reached=list, count=Py_ssize_t, inside=Py_ssize_t, size=Py_ssize_t, buffer=Buffer, target=Destination,
 )

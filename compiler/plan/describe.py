@@ -51,8 +51,11 @@ _PROBE = (object(),)
 BASE_REFERENCES = getrefcount(_PROBE[0])
 
 
+# What launches have that write nothing. (Nobody changes these.)
 _NOTHING_WRITTEN: dict[int, Buffer] = {}
 _NOTHING_MERGED: list[int] = []
+_NO_TARGETS: list[Destination] = []
+_NO_WRITES: dict[Node, list[Destination]] = {}
 
 
 class Launch:
@@ -84,6 +87,16 @@ class Launch:
         "versions",
         "written",
     )
+    outputs: list[Node]
+    size: int
+    key: Any
+    values: list[Any]
+    # How many interruptions there were when this was begun to be described.
+    began: int
+    # Made only where somebody needs it, unless the program is what is described.
+    program: Program | None
+    # How many threads may take part.
+    slots: int
     # What `launching` finds: the kernel, …
     built: Any
     args: bytes
@@ -91,39 +104,19 @@ class Launch:
     # … memory of the results; what `workers` notes when the kernel is on its way.
     results: list[Buffer]
     started: list[int]
-
-    def __init__(
-        self,
-        outputs: list[Node],
-        size: int,
-        key: Any,
-        values: list[Any],
-        program: Program | None = None,
-        began: int = 0,
-    ) -> None:
-        # How many interruptions there were when this was begun to be described.
-        self.began = began
-        self.outputs = outputs
-        self.size = size
-        self.key = key
-        self.values = values
-        # Made only where somebody needs it, unless the program is what is described.
-        self.program = program
-        # How many threads may take part.
-        self.slots: int = ALL_SLOTS
-        # What only those have that write.
-        self.effects: Sequence[Node] = ()
-        self.targets: Sequence[Destination] = ()
-        self.expand_limit = 0
-        # Memory of the targets by their ids; …
-        self.written = _NOTHING_WRITTEN
-        # … what arrays are after the writes; …
-        self.versions: Sequence[tuple[Node, Buffer]] = ()
-        # … copies for each thread, and reductions that these are ended by; …
-        self.temporary: Sequence[Any] = ()
-        self.merges: Sequence[Any] = ()
-        # … and what `workers` notes when each reduction is on its way.
-        self.merged = _NOTHING_MERGED
+    # What only those have that write.
+    effects: Sequence[Node]
+    targets: Sequence[Destination]
+    expand_limit: int
+    # Memory of the targets by their ids; …
+    written: dict[int, Buffer]
+    # … what arrays are after the writes; …
+    versions: Sequence[tuple[Node, Buffer]]
+    # … copies for each thread, and reductions that these are ended by; …
+    temporary: Sequence[Any]
+    merges: Sequence[Any]
+    # … and what `workers` notes when each reduction is on its way.
+    merged: list[int]
 
     def bind_effects(
         self, effects: Sequence[Node], targets: Sequence[Destination], expand_limit: int
@@ -135,7 +128,35 @@ class Launch:
         self.expand_limit = expand_limit
 
 
-TOO_LONG = Launch([], 0, (), [])
+def _begun(
+    outputs: list[Node],
+    size: int,
+    key: Any,
+    values: list[Any],
+    program: Program | None,
+    began: int,
+) -> Launch:
+    """Return a launch that writes nothing yet.
+
+    (No `__init__`: it would be called as Python calls.)
+    """
+    launch: Launch = Launch.__new__(Launch)
+    launch.began = began
+    launch.outputs = outputs
+    launch.size = size
+    launch.key = key
+    launch.values = values
+    launch.program = program
+    launch.slots = ALL_SLOTS
+    launch.effects = launch.targets = launch.versions = ()
+    launch.temporary = launch.merges = ()
+    launch.expand_limit = 0
+    launch.written = _NOTHING_WRITTEN
+    launch.merged = _NOTHING_MERGED
+    return launch
+
+
+TOO_LONG = _begun([], 0, (), [], None, 0)
 
 
 def describe(
@@ -163,13 +184,13 @@ def describe(
         if versions are read, or what regions find where they write, sizes differ, or
         something must be there first.
     """
-    began, size = interruptions[0], (outputs or effects)[0].size
+    node = outputs[0] if outputs else effects[0]
+    began, size = interruptions[0], node.size
     if not _are_computed(outputs, size):
         return None
     key: list[Any] = []
     values: list[Any] = []
-    targets: list[Destination] = []
-    written: dict[Node, list[Destination]] = {}
+    targets, written = _NO_TARGETS, _NO_WRITES
     walk, count, inside = begin_walk(), 1, 0
     is_any_cancelled = workers.has_cancelled() or bool(away)
     for node in (reached := [*outputs, *effects]):
@@ -206,6 +227,8 @@ def describe(
                 key.append((op, attr))
             reached += node.deps
         else:
+            if targets is _NO_TARGETS:
+                targets, written = [], {}
             fits = node.size == size and (op is SCATTER or node in effects)
             found = _targets(node, targets, written, shared) if fits else None
             if found is None:
@@ -224,7 +247,7 @@ def describe(
     key.append("streaming" if is_large else size == 1)
     if away:
         key.append(device.present().environment)
-    launch = Launch(outputs, size, tuple(key), values, None, began)
+    launch = _begun(outputs, size, tuple(key), values, None, began)
     if targets:
         launch.bind_effects(effects, targets, expand_limit)
     return launch
@@ -260,7 +283,7 @@ def described(program: Program, shared: Set[int], began: int) -> Launch:
     targets = list(program.targets.values())
     for target in targets:
         target.is_shared = id(target.root) in shared
-    launch = Launch(
+    launch = _begun(
         program.outputs,
         program.size,
         program.key,

@@ -3,6 +3,8 @@ cimport cython
 from lumijit.compiler.ir.nodes cimport Node, begin_walk
 
 
+cdef long long _FORBIDDEN
+
 cpdef Py_ssize_t room(Py_ssize_t stores) except? -1
 
 cdef bint _is_stored(Node node)
@@ -13,23 +15,31 @@ cdef bint _is_stored(Node node)
 )
 cpdef list in_order(roots)
 
-@cython.locals(found=list, node=Node, dep=Node, place=Py_ssize_t, own=object)
-cdef list _last_uses(list order, list outputs)
+cdef object _numbers(Py_ssize_t count)
+
+@cython.locals(
+    found="long long[::1]", node=Node, dep=Node, place=Py_ssize_t, count=Py_ssize_t
+)
+cdef object _last_uses(list order, list outputs)
 
 @cython.locals(
     found=list, node=Node, k=Py_ssize_t, use=Py_ssize_t, whole=Py_ssize_t
 )
-cdef list _needed(list body, list last, Py_ssize_t start, Py_ssize_t end)
+cdef list _needed(list body, long long[::1] last, Py_ssize_t start, Py_ssize_t end)
+
+cdef long long _price(Node node) except? -1
 
 @cython.locals(
-    end=Py_ssize_t, prices=list, reached=list, node=Node, place=Py_ssize_t,
-    total=Py_ssize_t, price=Py_ssize_t, is_region=bint,
-    is_entrywise=bint
+    end=Py_ssize_t, prices="long long[::1]", reached="long long[::1]",
+    last="long long[::1]", node=Node, place=Py_ssize_t, total="long long",
+    price="long long", cost="long long", use="long long"
 )
-cdef tuple _prices(list order, list last)
+cdef tuple _prices(list order, object uses)
 
 @cython.locals(
-    early=Py_ssize_t, late=Py_ssize_t, first=Py_ssize_t, end=Py_ssize_t, k=Py_ssize_t,
+    early="long long", late="long long", first=Py_ssize_t, end=Py_ssize_t, k=Py_ssize_t,
     best=Py_ssize_t
 )
-cdef Py_ssize_t _cheapest(list price, list reached, Py_ssize_t start)
+cdef Py_ssize_t _cheapest(
+    long long[::1] price, long long[::1] reached, Py_ssize_t start
+) except? -1

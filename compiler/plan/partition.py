@@ -11,7 +11,7 @@ but not between a region and its results, nor while local memory is in use.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -75,20 +75,25 @@ def in_order(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
-def _last_uses(order: list[Node], outputs: list[Node]) -> list[int]:
+def _numbers(count: int) -> array[int]:
+    """Make room for so many numbers, as C has them."""
+    return array("q", bytes(8 * count))
+
+
+def _last_uses(order: list[Node], outputs: list[Node]) -> array[int]:
     """Return for each place in an order where its node is used last, or its own."""
-    found = list(range(len(order)))
+    last = _numbers(len(order))
+    found = last
     for place, node in enumerate(order):
-        # (Not `place`, which would be made an object again for each operand.)
-        own = found[place]
+        found[place] = place
         for dep in node.deps:
-            found[dep.number] = own
+            found[dep.number] = place
     for node in outputs:
         found[node.number] = len(order)
-    return found
+    return last
 
 
-def _cuts(order: list[Node], last: list[int]) -> list[int]:
+def _cuts(order: list[Node], last: array[int]) -> list[int]:
     """Return the places at which to cut an ordered trace, the end included."""
     price, reached = _prices(order, last)
     found: list[int] = []
@@ -103,16 +108,16 @@ def _cuts(order: list[Node], last: list[int]) -> list[int]:
     return found
 
 
-def _cheapest(price: list[int], reached: list[int], start: int) -> int:
+def _cheapest(price: array[int], reached: array[int], start: int) -> int:
     """Return where the piece that begins at a position ends best; 0: nowhere.
 
     It is half as long as it may be, or longer, unless a long region follows.
     """
-    best = 0
+    best, first, end = 0, start + 1, len(reached) - 1
     early = reached[start] + MAX_OPERATIONS // 2
     late = reached[start] + MAX_OPERATIONS
-    first = max(bisect_left(reached, early), start + 1)
-    end = len(reached) - 1
+    while first <= end and reached[first] < early:
+        first += 1
     if first <= end and first > start + 1 and reached[first] > late:
         first -= 1
     for k in range(first, end):
@@ -123,34 +128,45 @@ def _cheapest(price: list[int], reached: list[int], start: int) -> int:
     return best
 
 
-def _prices(order: list[Node], last: list[int]) -> tuple[list[int], list[int]]:
+def _price(node: Node) -> int:
+    """Return what a cut costs for a node that no formula of entries computes."""
+    if node.op in REGIONS or isinstance(node.type, LocalType):
+        return _FORBIDDEN
+    return 1 if _is_stored(node) else 0
+
+
+def _prices(order: list[Node], uses: array[int]) -> tuple[array[int], array[int]]:
     """Return what is needed of earlier nodes at each place, and operations before it.
 
     Of the latter, what is stored in the end counts more.
     """
     end = len(order)
-    prices, reached = [0] * (end + 2), [0] * (end + 1)
+    found = _numbers(end + 2), _numbers(end + 1)
+    prices, reached = found
+    last = uses
     total = 0
     for place, node in enumerate(order):
-        is_entrywise = node.op.lower is not None
-        is_region = not is_entrywise and node.op in REGIONS
-        total += operations(node) if is_region else 1
-        if last[place] == end:
+        cost, price = 1, 1
+        if node.op.lower is None:
+            price = _price(node)
+            if node.op in REGIONS:
+                cost = operations(node)
+        use = last[place]
+        total += cost
+        if use == end:
             total += STORE_COST
         reached[place + 1] = total
-        if is_entrywise or is_region or _is_stored(node):
-            is_kept = is_region or isinstance(node.type, LocalType)
-            price = _FORBIDDEN if is_kept else 1
+        if price:
             prices[place + 1] += price
-            prices[last[place] + 1] -= price
+            prices[use + 1] -= price
     total = 0
     for place in range(end + 1):
         total += prices[place]
         prices[place] = total
-    return prices, reached
+    return found
 
 
-def _needed(body: list[Node], last: list[int], start: int, end: int) -> list[Node]:
+def _needed(body: list[Node], last: array[int], start: int, end: int) -> list[Node]:
     """Return which nodes of a piece, from one place to another, others need."""
     whole = len(last)
     found = []
@@ -161,7 +177,7 @@ def _needed(body: list[Node], last: list[int], start: int, end: int) -> list[Nod
     return found
 
 
-def _ordered(group: Group) -> tuple[list[Node], list[int]]:
+def _ordered(group: Group) -> tuple[list[Node], array[int]]:
     """Return what a group needs, in order, and where it is used last."""
     order = in_order((*group.outputs, *group.effects))
     return order, _last_uses(order, group.outputs)
@@ -189,7 +205,8 @@ def pieces(group: Group) -> Iterator[Group]:
             del smaller
         piece = Group(group.phase, group.size)
         piece.outputs = [n for n in needed if n.size == group.size]
-        piece.effects = [n for n in body if id(n) in effects]
+        if effects:
+            piece.effects = [n for n in body if id(n) in effects]
         done = {id(n) for n in (*piece.outputs, *piece.effects)}
         group.outputs = [n for n in group.outputs if id(n) not in done]
         group.effects = [n for n in group.effects if id(n) not in done]

@@ -31,6 +31,8 @@ from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
 
 # Shorter runs are reduced several at a time.
 SHORT_RUN = 64
+# So many runs keep the threads busy without being cut into pieces.
+MANY_RUNS = 32
 # In larger arrays, a row of few results is repeated to one of at least so many entries.
 REPEATED, REPEATED_FROM = 256, 1 << 16
 
@@ -146,9 +148,11 @@ def extreme_places(node: Node, run: int, op: str, inner: int = 1) -> Node:
     if kernels.extreme_ir is None or run < SHORT_RUN or inner > 1:
         return _by_keys(node, run, op, inner)
     source, t = evaluated(node), node.type
-    pieces = -(-run // kernels.EXTREME_BLOCK)
-    block = -(-run // pieces)
     runs = node.size // run
+    # In masks, the first entry that is set or not ends a run.
+    is_whole = t.is_bool and runs >= MANY_RUNS
+    pieces = 1 if is_whole else -(-run // kernels.EXTREME_BLOCK)
+    block = -(-run // pieces)
     found = device.allocate(4 * runs * pieces)
     kernel = named_kernels.get(f"extreme_{op}_{t.short}", kernels.extreme_ir, op, t)
     args = struct.pack("<2Q3q", source.address, found.address, run, block, pieces)

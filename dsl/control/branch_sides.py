@@ -89,13 +89,19 @@ class Side:
     def apart(self, take: Callable[[], _T]) -> _T:
         """Take values apart, or look at them, as the side left them.
 
-        What nested arrays hold has been put back since.
+        What nested arrays hold has been put back since, or changed by the other side:
+        those that are arguments, and those that only slots or objects have.
         """
         before = self.held.current_items()
+        found = [(array, array._items[:]) for array in self.parts.nested]
         try:
             self.held.put(self.items)
+            for array, items in zip(self.parts.nested, self.parts.items, strict=True):
+                array._items[:] = items
             return take()
         finally:
+            for array, items in found:
+                array._items[:] = items
             self.held.put(before)
 
     def keep(self, parts: Parts) -> list[Kept]:
@@ -252,8 +258,7 @@ class Merge:
         self.finals: list[Any] = []
         self.types: dict[int, type[Any]] = {}
         self.pairs: dict[int, tuple[Node, Node]] = {}
-        # The array of the caller that a result goes to, and the leaf that has the
-        # same result already.
+        # The caller's array that a result goes to; the leaf that has the same one.
         self.holders: dict[int, Any] = {}
         self.repeated: dict[int, int] = {}
         self.computed: dict[int, Node] = {}
@@ -263,7 +268,6 @@ class Merge:
 
     def _join(self, yes: Side, no: Side) -> None:
         """Enter all that the sides left, and find out what of it is to be blended."""
-        sides = self.sides
         if yes.value is LEFT_OUT:
             yes = no.stand_in()
         elif no.value is LEFT_OUT:
@@ -273,16 +277,15 @@ class Merge:
         if _is_any_undefined(yes.kept) or _is_any_undefined(no.kept):
             one, other = self._define(yes, no)
         self._enter(None, one, other, yes.kept, no.kept)
-        for holder, a, b in sides.changed(yes, no):
-            label = (sides.held.parts.name_of(holder),)
+        for holder, a, b in self.sides.changed(yes, no):
+            label = (self.sides.held.parts.name_of(holder),)
             first = yes.apart(partial(Parts, (a,), label))
             second = no.apart(partial(Parts, (b,), label))
             self._enter(holder, first, second, yes.keep(first), no.keep(second))
         known: dict[tuple[int, int], int] = {}
         twins = common_twins(one, other)
         for k, yes_leaf in enumerate(self.yes):
-            final = None
-            no_leaf = self.no[k]
+            final, no_leaf = None, self.no[k]
             a, b = yes_leaf.original, no_leaf.original
             if k in twins:
                 self.repeated[k] = twins[k]

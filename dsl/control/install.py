@@ -148,6 +148,7 @@ targets.left_alone = left_alone
 targets.standing_in = standing_in
 targets.snapshot = _snapshot
 targets.objects_in = identity.objects_in
+targets.containers_in = lambda value: Parts((value,)).containers
 targets.has_changed = identity.has_changed
 targets.moment = identity.moment
 targets.changed_since = identity.changed_since

@@ -29,6 +29,7 @@ class Targets:
             if these have been changed in place: who watches it, and the places.
         snapshot: Returns a function that undoes changes of PyTrees in place.
         objects_in: Lists the mutable objects in a value, by their paths, with entries.
+        containers_in: Lists the containers and nested arrays in a value.
         has_changed: Tells whether an object has other entries than it had.
         moment: Returns what an object has: its entries, and what arrays there hold.
         changed_since: `changed_since(value, moment)` lists the keys of entries that
@@ -73,6 +74,7 @@ class Targets:
     standing_in: Callable[..., Callable[[], Any]]
     snapshot: Callable[[Any], Callable[[], None]]
     objects_in: Callable[[Any], dict[Any, Any]]
+    containers_in: Callable[[Any], list[Any]]
     has_changed: Callable[[Any, Any], bool]
     moment: Callable[[Any], Any]
     changed_since: Callable[[Any, Any], Any]

@@ -37,6 +37,16 @@ class NobodyLeft(errors.RecursionBoundError):
         return _endless_text(self.site, "for no element", _BRANCH)
 
 
+def depth_of(site: Any, running: Any) -> int:
+    """Return how often a construct is among one that runs and those around it."""
+    count = 0
+    while running is not None:
+        if running.site is site:
+            count += 1
+        running = running.around
+    return count
+
+
 def check_depth(error: BaseException, site: Any, depth: int) -> None:
     """Raise an error of its own for recursion of a site that has no end.
 

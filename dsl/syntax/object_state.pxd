@@ -2,6 +2,7 @@ cimport cython
 
 from lumijit.runtime.contexts cimport Attempt, apart, on_error, running_attempt
 from lumijit.syntax.handed cimport Handed
+from lumijit.syntax.nesting cimport depth_of
 
 
 cdef class Inputs:
@@ -50,12 +51,9 @@ cdef class ObjectState:
 
 cdef class Running:
     cdef readonly object site
+    cdef readonly Running around
     cdef readonly object watch
     cdef readonly tuple slots
-    cdef readonly Running outer
-
-    @cython.locals(running=Running)
-    cpdef Py_ssize_t depth_of(self, object site) except -1
 
 
 cdef tuple _with_whole(tuple slots, Inputs inputs, object watch)

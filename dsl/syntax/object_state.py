@@ -12,17 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ctypes import ArgumentError
 from typing import Any
 
-from lumijit.runtime.contexts import (
-    Attempt,
-    Variable,
-    apart,
-    on_error,
-    running_attempt,
-)
+from lumijit.runtime.contexts import Attempt, Variable, apart, on_error, running_attempt
+from lumijit.runtime.errors import StateError
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
 from lumijit.syntax.lineage import Lineage
-from lumijit.syntax.nesting import NobodyLeft, check_depth
+from lumijit.syntax.nesting import NobodyLeft, check_depth, depth_of
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.slots import Attribute, Found, Slot, Whole
 
@@ -203,7 +198,8 @@ class ObjectState:
     def _adopt_others(self, changed: Iterable[Any]) -> None:
         """Make places state which hold arrays that others stood for, as who watches."""
         for watcher, found in changed:
-            owned = self.owned()
+            # (Of what is in a container that is state, that is all that is state here.)
+            owned = [*self.owned(), *_owned_by(watcher)]
             new = [
                 (place, *rest)
                 for place, *rest in found
@@ -310,35 +306,33 @@ class ObjectState:
 
 
 class Running:
-    """A construct whose functions are running.
+    """A construct whose functions are running, in those of the one `around` it.
 
     `watch` is what it watches, if they can leave anything behind; `slots` are those of
-    the constructs around it, too, of which `outer` is the innermost.
+    the constructs around it, too.
     """
 
-    __slots__ = ("outer", "site", "slots", "watch")
+    __slots__ = ("around", "site", "slots", "watch")
 
     def __init__(
-        self, site: Any, watch: Any, slots: tuple[Slot, ...], outer: Running | None
+        self, site: Any, watch: Any, slots: tuple[Slot, ...], around: Running | None
     ) -> None:
         self.site = site
         self.watch = watch
         self.slots = slots
-        self.outer = outer
-
-    def depth_of(self, site: Any) -> int:
-        """Return how often a construct is among this one and those around it."""
-        count = 0
-        running: Running | None = self
-        while running is not None:
-            if running.site is site:
-                count += 1
-            running = running.outer
-        return count
+        self.around = around
 
 
 _OUTERMOST = Running(None, None, (), None)
 _running = Variable("running", _OUTERMOST)
+
+
+def _owned_by(watch: Any) -> list[tuple[Any, Any]]:
+    """List object and key of what is state of the running construct that watches."""
+    running: Running | None = _running.get()
+    while running is not None and running.watch is not watch:
+        running = running.around
+    return [] if running is None else [(s.owner, s.key) for s in running.slots]
 
 
 def _without_repetition(
@@ -365,6 +359,31 @@ def _with_whole(
     return _without_repetition(tuple(own), whole)
 
 
+def _outermost(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    """Leave out entries of what is the value of another slot, or in it."""
+    if len(slots) == 1:
+        return slots
+    inside = [
+        id(part)
+        for slot in slots
+        if type(slot) is not Whole
+        for part in targets.containers_in(slot.read())
+    ]
+    if not inside:
+        return slots
+    return tuple([s for s in slots if type(s) is Whole or id(s.owner) not in inside])
+
+
+def _not_adopted(slots: Iterable[Slot]) -> StateError:
+    """Word the error for what is state already and yet changes besides."""
+    labels = ", ".join(sorted({slot.label for slot in slots}))
+    return StateError(
+        "vectorized control flow",
+        f"called functions change '{labels}' in a way that can't be followed",
+        "return new values from them, and assign these to variables.",
+    )
+
+
 def attempts(
     inputs: Inputs,
     functions: tuple[Any, ...],
@@ -381,12 +400,12 @@ def attempts(
         run: gets the slots to use as state, and what is watched.
     """
     outer = _running.get()
-    depth = outer.depth_of(inputs.site)
+    depth = depth_of(inputs.site, outer)
     if depth and targets.is_idle():
         raise NobodyLeft(inputs.site)
     slots = outer.slots
     if inputs.attributes:
-        slots = _without_repetition(slots, inputs.attributes)
+        slots = _outermost(_without_repetition(slots, inputs.attributes))
     restore = None
     while True:
         watch = targets.watch(
@@ -414,7 +433,10 @@ def attempts(
             attempt = None
             if restore is not None:
                 restore()
-            slots = _without_repetition(slots, change.slots)
+            more = _without_repetition(slots, change.slots)
+            if len(more) == len(slots):
+                raise _not_adopted(change.slots) from None
+            slots = _outermost(more)
         except (RecursionError, ArgumentError) as error:
             check_depth(error, inputs.site, depth)
             raise

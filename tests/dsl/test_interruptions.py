@@ -117,8 +117,7 @@ def test_a_handler_of_signals_evaluates() -> None:
 
 def test_endless_interruptions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one too many, so that the evaluation around it comes to its end."""
-    monkeypatch.setattr(evaluate, "_depth", 1)
-    monkeypatch.setattr(evaluate, "_most_interruptions", interruptions[0])
+    monkeypatch.setattr(evaluate, "_running", [1, interruptions[0]])
     x = Float(A) * 2.5
     with pytest.raises(StateError, match="interrupted by 100 others"):
         dr.eval(x)

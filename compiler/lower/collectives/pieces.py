@@ -141,10 +141,20 @@ def fold_lanes(op: str, t: DType, width: int, source: str) -> tuple[str, str]:
 
 
 def sum_loop(op: str, t: DType, width: int, first: str, after: str) -> str:
-    """Write a loop that combines src[%start … %stop) into the vector %acc."""
+    """Write a loop that combines src[%start … %full) into the vector %acc.
+
+    Masks are combined until the result is known.
+    """
     element = t.memory_llvm
     ty = f"<{width} x {element}>"
     zero = neutral(op, t)
+    more = "  %more = icmp ult i64 %i.n, %full"
+    if op in ("and", "or") and t.is_bool:
+        more = f"""  %ahead = icmp ult i64 %i.n, %full
+  %known = icmp ne {ty} %acc.n, splat ({element} {zero})
+  %known.bits = bitcast <{width} x i1> %known to i{width}
+  %open = icmp eq i{width} %known.bits, 0
+  %more = and i1 %ahead, %open"""
     return f"""  br label %body
 body:
   %i = phi i64 [ %start, %{first} ], [ %i.n, %body ]
@@ -153,7 +163,7 @@ body:
   %raw = load {ty}, ptr %at, align {t.size_bytes}
 {combine_text(op, t, ty, "acc.n", "%acc", "%raw")}
   %i.n = add i64 %i, {width}
-  %more = icmp ult i64 %i.n, %full
+{more}
   br i1 %more, label %body, label %{after}"""
 
 

@@ -231,3 +231,20 @@ def test_means_of_halves_in_lists_do_not_overflow() -> None:
     assert type(found) is dr.llvm.Float16
     assert list(found) == [60000, 2]
     assert type(dr.mean([big, dr.llvm.Float(1)])) is dr.llvm.Float
+
+
+@pytest.mark.parametrize("shape", [(1, 150_001), (3, 70_000), (40, 40_003), (90, 129)])
+def test_masks_that_one_entry_decides(shape):
+    # Kernels stop where the result of a run is known.
+    rows, run = shape
+    places = np.linspace(0, run - 1, rows).astype(int)
+    alone = np.arange(run) == places[:, None]
+    for x in (alone, ~alone, np.zeros(shape, bool), np.ones(shape, bool)):
+        for t in (llvm.TensorXb(x), llvm.TensorXb(np.vstack([~x, x]))[rows:]):
+            for name in ("any", "all", "argmax", "argmin"):
+                found = getattr(dr, name)(t, axis=1).numpy()
+                np.testing.assert_array_equal(found, getattr(np, name)(x, axis=1))
+        flat = Bool(x.ravel())
+        assert dr.any(flat)[0] == x.any()
+        assert dr.all(flat)[0] == x.all()
+        assert dr.argmax(flat)[0] == x.argmax()

@@ -232,6 +232,7 @@ class Control:
             standing_in=lambda *_: list,
             snapshot=lambda _: lambda: None,
             objects_in=lambda _: {},
+            containers_in=lambda _: [],
             brought_back=lambda new, _: new,
             holds=_never,
             known=_nothing,
