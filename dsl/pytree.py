@@ -26,10 +26,9 @@ class Kind:
     Equal containers have their keys in one order: that of dicts is by their text.
     """
 
-    is_array = False
-
     def __init__(self, cls: type[Any]) -> None:
         self.cls = cls
+        self.is_array = issubclass(cls, NestedArray)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kind) and self.cls is other.cls
@@ -146,8 +145,6 @@ class _Tensors(_Structs):
 
 class _Nested(Kind):
     """Nested arrays of a JIT backend."""
-
-    is_array = True
 
     def parts(self, value: Any, keys: Sequence[Key]) -> Sequence[Any]:
         del keys
@@ -397,6 +394,8 @@ class Parts:
 
     def same_nested(self, other: Parts) -> list[bool]:
         """Tell where others have the very same nested arrays."""
+        if not self.nested and not other.nested:
+            return []
         return [a is b for a, b in zip_longest(self.nested, other.nested)]
 
     def together(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import enum
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from lumijit.runtime.contexts import Block, Setting, Variable
+from lumijit.runtime.contexts import Block, Setting
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.runtime.named_enum import format_named
 
@@ -77,8 +78,23 @@ class JitFlag(enum.IntFlag):
         return format_named(self, spec)
 
 
-#: Whether what is traced belongs to a region; flag SymbolicScope.
-in_region: Final = Variable("symbolic_scope", False)
+def _nowhere() -> bool:
+    """Stand for what the tracer tells."""
+    return False
+
+
+#: Tells whether what is traced belongs to a region; the tracer sets it.
+is_in_region: Callable[[], bool] = _nowhere
+
+
+class _SymbolicScope:
+    """Flag SymbolicScope, which is only to be read."""
+
+    def __get__(self, instance: object, owner: object) -> bool:
+        return is_in_region()
+
+    def __set__(self, instance: object, value: bool) -> None:
+        """Change nothing."""
 
 
 class Flags(threading.local):
@@ -101,7 +117,7 @@ class Flags(threading.local):
     launch_blocking = False
     scatter_reduce_local = True
     symbolic_conditionals = True
-    symbolic_scope = in_region
+    symbolic_scope = _SymbolicScope()
     full_tracebacks = False
     check_bounds = True
     check_derivatives = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from threading import get_ident
 from typing import Any, Generic, TypeVar
@@ -159,11 +159,15 @@ serials = itertools.count(1)
 
 
 class _Construct:
-    """A construct that runs: how to undo what it does, and to things made before it."""
+    """A construct that runs: how to undo what it does, and to things made before it.
 
-    __slots__ = ("before", "began", "undo")
+    `attempt` is the innermost attempt to run one that it is part of.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("attempt", "before", "began", "undo")
+
+    def __init__(self, attempt: Attempt | None) -> None:
+        self.attempt = attempt
         self.began = next(serials)
         self.undo: list[Undo] = []
         self.before: dict[int, Undo] = {}
@@ -235,7 +239,13 @@ def settle(undo: Undo) -> None:
         known.undo.remove(undo)
 
 
-def apart(function: Callable[[], R], *values: tuple[Variable[Any], Any]) -> R:
+def apart(
+    function: Callable[..., R],
+    args: tuple[Any, ...] = (),
+    variable: Variable[T] | None = None,
+    value: T | None = None,
+    attempt: Attempt | None = None,
+) -> R:
     """Call a function that traces; what it sets in variables ends with it.
 
     If it raises, what it did is undone. Whoever goes on after an error in tracing has
@@ -243,13 +253,19 @@ def apart(function: Callable[[], R], *values: tuple[Variable[Any], Any]) -> R:
 
     Args:
         function: what to call.
-        values: variables with what they are to be in there.
+        args: its arguments.
+        variable: one that is to be something else in there.
+        value: what it is to be.
+        attempt: the attempt that this is, if it is one.
     """
-    outer, construct = _construct.get(), _Construct()
+    outer = _construct.get()
+    if attempt is None and outer is not None:
+        attempt = outer.attempt
+    construct = _Construct(attempt)
     context = copy_context()
     try:
         try:
-            result = context.run(_with, ((_construct, construct), *values), function)
+            result = context.run(_with, construct, variable, value, function, args)
             construct.end(outer)
         finally:
             construct.unwind()
@@ -266,11 +282,18 @@ def apart(function: Callable[[], R], *values: tuple[Variable[Any], Any]) -> R:
     return result
 
 
-def _with(values: Iterable[tuple[Variable[Any], Any]], function: Callable[[], R]) -> R:
-    """Call a function for which variables have other values, in its own context."""
-    for variable, value in values:
+def _with(
+    construct: _Construct,
+    variable: Variable[Any] | None,
+    value: Any,
+    function: Callable[..., R],
+    args: tuple[Any, ...],
+) -> R:
+    """Call a function as a construct, in whose context a variable has a value."""
+    _construct.set(construct)
+    if variable is not None:
         variable.set(value)
-    return function()
+    return function(*args)
 
 
 class Attempt:
@@ -302,7 +325,10 @@ class Attempt:
             when_kept(self._outer, waiting.pop(0))
 
 
-attempt: Variable[Attempt | None] = Variable("attempt", None)
+def running_attempt() -> Attempt | None:
+    """Return the innermost attempt that runs."""
+    known = _construct.get()
+    return None if known is None else known.attempt
 
 
 def when_kept(running: Attempt | None, action: Callable[[], object]) -> None:

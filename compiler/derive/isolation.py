@@ -15,7 +15,8 @@ from lumijit.compiler.ir import blends, trace, vertices
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
-from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.ir.trace import select
+from lumijit.compiler.ir.vertices import Vertex, variables
 from lumijit.compiler.record import local, reductions, regions
 from lumijit.compiler.record.local import Buffer
 from lumijit.runtime import contexts
@@ -189,7 +190,7 @@ def has_own_gradient(vertex: Vertex) -> bool:
 def note_blend(made: Node, values: Iterable[Node]) -> None:
     """Note what a result of evaluated control flow is made of."""
     isolation = current.get()
-    if vertices.variables and isolation is not None:
+    if variables and isolation is not None:
         blends.note(made, values, isolation.start)
 
 
@@ -198,8 +199,8 @@ def select_tracked(active: Node, value: Node, before: Node) -> Node:
 
     Where all are active, a variable stays one.
     """
-    made = trace.select(active, value, before)
-    if vertices.variables and made is not value:
+    made = select(active, value, before)
+    if variables and made is not value:
         if _ends_tracking(value, before) and made.size == value.size:
             inactive = trace.emit1(NOT, active)
             if not reductions.is_any_set(inactive):

@@ -17,6 +17,7 @@ from typing import Any
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
+from lumijit.compiler.ir.ops.logic import AND, GE, GT, LE, LT, SELECT
 from lumijit.compiler.ir.ops.structural import (
     CAST,
     COUNTER,
@@ -56,21 +57,22 @@ def note_condition(condition: Node) -> None:
 
     Only there: in lanes that aren't active, they may be anything.
     """
-    if condition.op is lo.AND:
+    op = condition.op
+    if op is AND:
         for part in condition.deps:
             note_condition(part)
-    elif condition.op in _BELOW:
+    elif op in _BELOW:
         counter, end = condition.deps
-        if condition.op in (lo.GT, lo.GE):
+        if op is GT or op is GE:
             counter, end = end, counter
         if counter.op is SYMBOLIC and counter.type.is_int:
             low, _ = of_type(counter.type)
             _, high = limits(end)
-            note(counter, low, max(low, high - _BELOW[condition.op]))
+            note(counter, low, max(low, high - _BELOW[op]))
 
 
 # By comparison: how far below the other operand the smaller one is at least.
-_BELOW = {lo.LT: 1, lo.LE: 0, lo.GT: 1, lo.GE: 0}
+_BELOW = {LT: 1, LE: 0, GT: 1, GE: 0}
 
 
 def limits(node: Node, depth: int = MAX_DEPTH) -> Range:
@@ -90,10 +92,10 @@ def limits(node: Node, depth: int = MAX_DEPTH) -> Range:
     if op is CAST:
         found = _cast(node.deps[0], t, depth - 1)
     else:
-        rule = _extreme(node) if op is lo.SELECT else _RULES.get(op)
+        rule = _extreme(node) if op is SELECT else _RULES.get(op)
         if rule is None:
             return of_type(t)
-        deps = node.deps[1:] if op is lo.SELECT else node.deps
+        deps = node.deps[1:] if op is SELECT else node.deps
         found = rule(t, node.attr, *[limits(d, depth - 1) for d in deps])
         low, high = of_type(t)
         # What wraps around may be anything.
@@ -189,7 +191,7 @@ def _extreme(node: Node) -> Any:
     mask, a, b = node.deps
     if mask.op not in _BELOW or mask.deps not in ((a, b), (b, a)):
         return _either
-    is_less = (mask.op in (lo.LT, lo.LE)) == (mask.deps == (a, b))
+    is_less = (mask.op in (LT, LE)) == (mask.deps == (a, b))
     return _minimum if is_less else _maximum
 
 
@@ -202,7 +204,7 @@ _RULES: dict[Any, Any] = {
     ar.MOD: _remainder,
     ar.MIN: _minimum,
     ar.MAX: _maximum,
-    lo.AND: _both_bits,
+    AND: _both_bits,
     lo.OR: _any_bit,
     lo.XOR: _any_bit,
     lo.SHR: _shifted_right,

@@ -3,14 +3,18 @@ cimport cython
 from lumijit.compiler.ir cimport trace
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.compiler.ir.ops.record cimport Op
+from lumijit.runtime.dtypes cimport DType
 
 
 cdef set unusual
 cdef dict RULES
 
+@cython.locals(a=Node, number=object)
+cpdef Node fold(Op op, DType result, tuple args)
+
 cpdef Node unary(Op op, Node a)
 
-@cython.locals(found=Node, known=Node, size=Py_ssize_t)
+@cython.locals(found=Node, size=Py_ssize_t)
 cpdef Node binary(Op op, Node a, Node b)
 
 cdef Node _widen(Node node, Py_ssize_t size)

@@ -35,6 +35,8 @@ LARGEST_HALF = 3.5
 # What floats are multiplied by, or get added, matters for these numbers only.
 _BY_UNIT = frozenset({ar.ADD, ar.SUB, ar.MUL})
 _UNITS = frozenset({-1, 0, 1})
+# What simplifies only where both operands are the same.
+_OF_EQUALS = frozenset({lo.LT, lo.GT, lo.LE, lo.GE, ar.MIN, ar.MAX})
 
 
 def _refuse(op: Op, t: DType, values: list[Any]) -> Any:
@@ -91,10 +93,9 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
     """Fold or simplify a binary operation; None where nothing applies."""
     if a.op is LITERAL and b.op is LITERAL:
         return fold(op, op.result or a.type, (a, b))
-    if trace.running_lanes and trace.state.lane is not None:
-        known: Node | None = trace.state.lane.binary(op, a, b)
-        return known
     if b.op is LITERAL and op in _BY_UNIT and b.attr not in _UNITS and a.type.is_float:
+        return None
+    if a is not b and op in _OF_EQUALS:
         return None
     if unusual and not flags.constant_propagation:
         return None

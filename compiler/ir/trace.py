@@ -40,6 +40,7 @@ _mask: Variable[Node | None] = Variable("mask", None)
 _guard: Variable[Guard | None] = Variable("guard", None)
 _watched: Variable[Any] = Variable("watched", None)
 watching = _watched.during
+get_watched, set_watched = _watched.get, _watched.set
 _lane: Variable[Any] = Variable("lane", None)
 _held: Variable[tuple[list[Node], ...]] = Variable("held", ())
 #: Returns `state.scope`. (In compiled modules, C.)
@@ -294,7 +295,8 @@ def emit2(op: Op, a: Node, b: Node) -> Node:
         if found is not None:
             return found
     if a.op is LITERAL or b.op is LITERAL or a is b:
-        folded = simplify.binary(op, a, b)
+        lane = _lane.get() if running_lanes else None
+        folded = simplify.binary(op, a, b) if lane is None else lane.binary(op, a, b)
         if folded is not None:
             return unchanged(folded)
     deps = (a, b)

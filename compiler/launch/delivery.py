@@ -65,7 +65,7 @@ def register(report: Report) -> None:
     """Queue a report, unless nothing can be written to its array."""
     reports = waiting().reports
     if report.holder._node.op is WRITTEN and report not in reports:
-        report.attempt = contexts.attempt.get()
+        report.attempt = contexts.running_attempt()
         reports.append(report)
 
 

@@ -7,7 +7,7 @@ of a wide operand, reading and counting at once. What runs a lane is `debug.run_
 
 from __future__ import annotations
 
-from lumijit.compiler.ir import trace
+from lumijit.compiler.ir import simplify, trace
 from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.record import Op
@@ -51,6 +51,8 @@ class Lane:
 
     def binary(self, op: Op, a: Node, b: Node) -> Node | None:
         """Compute an operation one of whose operands is a literal."""
+        if a.op is b.op is LITERAL:
+            return simplify.binary(op, a, b)
         left, right = self.known(a), self.known(b)
         if left is a and right is b:
             return None

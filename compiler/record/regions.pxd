@@ -5,7 +5,7 @@ from lumijit.compiler.ir.nodes cimport Node, Scope, begin_walk, begin_walk_after
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.region_types cimport Block, make_region
 from lumijit.compiler.ir.roles cimport is_effect
-from lumijit.compiler.ir.trace cimport current_scope
+from lumijit.compiler.ir.trace cimport current_scope, make
 from lumijit.runtime.dtypes cimport DType
 
 
@@ -17,6 +17,8 @@ cdef class reopened:
     cdef public Scope _inner
     cdef public Scope _outer
 
+
+cdef dict variables
 
 cdef object _enter(Scope inner)
 

@@ -27,7 +27,8 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Block, Nodes, make_region
 from lumijit.compiler.ir.roles import is_effect
-from lumijit.compiler.ir.trace import current_scope
+from lumijit.compiler.ir.trace import current_scope, enter_scope, make
+from lumijit.compiler.ir.vertices import variables
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, writes
 from lumijit.compiler.record.block_writes import (
@@ -41,7 +42,7 @@ from lumijit.compiler.record.shared_contents import ReadError, check_single_vers
 from lumijit.compiler.record.writes import note_write
 from lumijit.compiler.transform import hidden
 from lumijit.compiler.transform.rewriting import Rewriter, without_effects
-from lumijit.runtime.config import in_region
+from lumijit.runtime import config
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.dtypes import VOID, DType
 
@@ -106,10 +107,7 @@ class scope:
 
 def _enter(inner: Scope) -> None:
     if current_scope() is not inner:
-        trace.enter_scope(inner)
-    is_inside = inner is not ROOT
-    if in_region.get() is not is_inside:
-        in_region.set(is_inside)
+        enter_scope(inner)
 
 
 def restore_writes(inner: Scope) -> None:
@@ -119,6 +117,9 @@ def restore_writes(inner: Scope) -> None:
     if inner.writes:
         for holder, original in inner.writes.values():
             holder._go_back(original)
+
+
+config.is_in_region = lambda: current_scope() is not ROOT
 
 
 class reopened:
@@ -141,8 +142,8 @@ def argument(
     dtype: DType, size: int, position: int, initial: Node | None = None
 ) -> Node:
     """Make a symbolic argument of the current scope, which begins as `initial`."""
-    made = trace.make(SYMBOLIC, dtype, size, (), position)
-    if vertices.variables and dtype.is_differentiable:
+    made = make(SYMBOLIC, dtype, size, (), position)
+    if variables and dtype.is_differentiable:
         vertices.add_argument(made, initial)
     return made
 
@@ -172,8 +173,8 @@ def _finish(
     operands = values, sources, targets
     bound = scopes[0].bound
     region, deps = make_region(op, args, blocks, label, operands, False, bound)
-    node = trace.make(op, VOID, size, deps, region)
-    if vertices.variables:
+    node = make(op, VOID, size, deps, region)
+    if variables:
         _track(node, heads, blocks, targets)
     if node.size:
         _publish(node, scopes, targets)
@@ -252,7 +253,7 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
     writes.note_single(node)
     for key, (holder, original) in holders.items():
         position = positions[id(original)]
-        written = trace.make(WRITTEN, original.type, original.size, (node,), position)
+        written = make(WRITTEN, original.type, original.size, (node,), position)
         holder._advance(written)
         value_numbering.note(node, written)
         if current is ROOT:
@@ -269,11 +270,16 @@ def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:
 
 def forget(inner: Scope) -> None:
     """Drop what a closed scope refers to: its nodes refer to the scope."""
-    inner.effects = []
-    inner.writes = {}
-    inner.locals = {}
-    inner.reads = {}
-    inner.claimed = {}
+    if inner.effects:
+        inner.effects = []
+    if inner.writes:
+        inner.writes = {}
+    if inner.locals:
+        inner.locals = {}
+    if inner.reads:
+        inner.reads = {}
+    if inner.claimed:
+        inner.claimed = {}
 
 
 def _check_reads(inner: Scope, values: dict[Node, None]) -> None:
@@ -296,7 +302,7 @@ def _check_reads(inner: Scope, values: dict[Node, None]) -> None:
 
 def stand_in(node: Node) -> Node:
     """Return a node of the program that can't be folded, for a literal that can."""
-    made = trace.make(COPY, node.type, node.size, (node,), None)
+    made = make(COPY, node.type, node.size, (node,), None)
     made.scope = ROOT
     return made
 
@@ -323,7 +329,7 @@ def close_loop(
         inits = (*inits, *[b.initial for b in buffers])
         args = (*args, *[b.argument for b in buffers])
         outputs = (*outputs, *[b.output for b in buffers])
-    if vertices.variables:
+    if variables:
         check_isolated(args, outputs, inner)
     captures = Captures()
     walk = begin_walk_after(args)
@@ -349,7 +355,7 @@ def close_loop(
         for found in (header.nodes, nodes):
             for node in found:
                 used.update(node.deps)
-            if vertices.variables:
+            if variables:
                 used.update(hidden.references(found))
         used.update([outputs[k] for k in changed])
     kept = [k for k, arg in enumerate(args) if outputs[k] is not arg or arg in used]
@@ -430,13 +436,13 @@ def project(region: Node, dtype: DType, position: int, values: Nodes) -> Node:
 
     `values` are what the result may be.
     """
-    made = trace.make(PROJECT, dtype, region.size, (region,), position)
+    made = make(PROJECT, dtype, region.size, (region,), position)
     if region.vertex is not None and dtype.is_differentiable:
         for value in values:
             if value.vertex is not None:
                 vertices.track(made, vertices.RESULT, (region,), position)
                 break
-    if vertices.variables:
+    if variables:
         blends.note(made, values)
     if is_effect(region):
         value_numbering.note(region, made)

@@ -21,6 +21,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
+from lumijit.compiler.ir.trace import get_watched, set_watched
 from lumijit.compiler.launch import evaluate
 from lumijit.runtime import contexts, recorders, workers
 from lumijit.runtime.config import flags
@@ -64,22 +65,23 @@ class watched:
     __slots__ = ("_found",)
 
     def __enter__(self) -> Found:
-        self._found = Found(trace.state.watched)
+        self._found = Found(get_watched())
         on_error(self._undo)
-        trace.state.watched = self._found
+        set_watched(self._found)
         return self._found
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         found = self._found
         outer = found.outer
-        trace.state.watched = outer
+        set_watched(outer)
         if kind is not None:
             return
-        if outer is not None:
+        if outer is not None and found:
             for key, writes in found.items():
                 before = outer.setdefault(key, writes)
                 before.last = writes.last
-            outer.has_single |= found.has_single
+        if outer is not None and found.has_single:
+            outer.has_single = True
         settle(self._undo)
 
     def _undo(self) -> None:
@@ -94,7 +96,7 @@ def last_versions(found: dict[int, Writes]) -> dict[int, Node]:
 
 def note_write(holder: Holder, before: Node) -> None:
     """Note that an array outside of regions has got a new version."""
-    found = trace.state.watched
+    found = get_watched()
     if found is not None:
         entry = found.setdefault(id(holder), Writes(holder, before, before))
         entry.last = holder._node

@@ -1,6 +1,7 @@
 cimport cython
 
-from lumijit.compiler.ir.nodes cimport Node, Scope
+from lumijit.compiler.ir.nodes cimport Node, Scope, begin_walk
+from lumijit.control.state cimport is_array, node_in
 from lumijit.pytree cimport Parts
 
 
@@ -11,10 +12,25 @@ cdef class Carried:
     cdef readonly Node output
 
 
-cdef bint _may_part(Parts own, Parts after, dict args) except -1
+cdef class Turn:
+    cdef readonly Parts after
+    cdef readonly dict args
+    cdef readonly Node condition
+    cdef readonly Parts given
+    cdef readonly Scope inner
+    cdef public dict outputs
+    cdef readonly Parts own
+
+    cpdef set read(self)
+
+    cpdef tuple shape(self)
+
+
+@cython.locals(given=Parts, args=dict, leaves=list, arg=Node, changed=list, ends=list)
+cpdef list besides(object loop, Turn turn)
 
 @cython.locals(
-    depth=Py_ssize_t, found=set, seen=set, nodes=list, node=Node, dep=Node
+    depth=Py_ssize_t, found=set, nodes=list, node=Node, dep=Node, walk=Py_ssize_t
 )
 cpdef set arguments_in(object roots, Scope inner)
 

@@ -9,16 +9,16 @@ that get different ones would see each other's changes in the first iteration on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lumijit.compiler.ir import captures, trace
 from lumijit.compiler.ir.effects import wrap
-from lumijit.compiler.ir.nodes import Node, Scope
+from lumijit.compiler.ir.nodes import Node, Scope, begin_walk
 from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
 from lumijit.compiler.record import regions
 from lumijit.control.held_arrays import same_items
-from lumijit.control.state import is_array
+from lumijit.control.state import is_array, node_in
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts
 from lumijit.runtime.dtypes import BOOL
@@ -39,36 +39,72 @@ class Carried:
         self.output = output
 
 
-def besides(
-    loop: Any,
-    own: Parts,
-    given: Parts,
-    after: Parts,
-    args: dict[int, Node],
-    read: Callable[[], set[int]],
-    is_seen: Callable[[], bool],
-) -> list[Carried]:
+class Turn:
+    """A turn of a loop as it was traced.
+
+    `own` are the caller's arrays, `given` those that the body got in their place, and
+    `after` is what the state consists of when it ends. `args` are the arguments, by
+    leaf, and `outputs` what the turn makes of them.
+    """
+
+    __slots__ = ("after", "args", "condition", "given", "inner", "outputs", "own")
+
+    def __init__(
+        self,
+        own: Parts,
+        given: Parts,
+        after: Parts,
+        args: dict[int, Node],
+        condition: Node,
+        inner: Scope,
+    ) -> None:
+        self.own = own
+        self.given = given
+        self.after = after
+        self.args = args
+        self.condition = condition
+        self.inner = inner
+        self.outputs: dict[int, Node] = {}
+
+    def read(self) -> set[int]:
+        """Return the ids of arguments that are read."""
+        inner = self.inner
+        roots = (self.condition, *self.outputs.values(), *inner.effects)
+        return arguments_in(roots, inner)
+
+    def shape(self) -> tuple[list[Any], Any]:
+        """Describe what happens (`captures.shape`), as if names were joined."""
+        known: dict[int, int] = {}
+        leaves, inner = self.own.leaves, self.inner
+        for k, leaf in enumerate(leaves):
+            known.setdefault(id(leaf), -1 - k)
+        labels = {arg: known[id(leaves[k])] for k, arg in self.args.items()}
+        nodes = [leaf._node for leaf in self.after.leaves if is_array(leaf)]
+        return captures.shape((self.condition, *nodes, *inner.effects), inner, labels)
+
+
+def besides(loop: Any, turn: Turn) -> list[Carried]:
     """Carry what the body changes of the caller's besides the final state.
 
     Args:
-        loop: the loop: its name, its width, and which leaves were numbers at first.
-        own: the caller's arrays.
-        given: those that the body got in their place.
-        after: what the state consists of when the body ends.
-        args: the arguments, by leaf.
-        read: tells the ids of arguments that the body reads.
-        is_seen: tells whether it matters that names are one array at first.
+        loop: the loop: its name, its width, and which leaves were numbers at first;
+            `is_seen` tells whether it matters that names are one array at first.
+        turn: a turn of it.
     """
+    given, args = turn.given, turn.args
     leaves = given.leaves
-    changed = [k for k, arg in args.items() if leaves[k]._node is not arg]
+    changed = [k for k, arg in args.items() if node_in(leaves[k]) is not arg]
     if changed:
-        if _may_part(own, after, args):
-            _check_parting(loop.name, own, given, after, args, changed, read, is_seen)
+        # Arguments are of different arrays, unless these are to part.
+        ends = turn.after.leaves
+        if loop.separate or len(set(map(id, ends))) < len(ends):
+            _check_parting(loop, turn, changed)
         changed = [k for k in changed if k not in loop.numbers]
     elif not given.nested:
         return []
-    _check_nested(loop.name, own, given, args, read)
-    found = _changed_first(own, given, after, changed)
+    if given.nested:
+        _check_nested(loop.name, turn)
+    found = _changed_first(turn.own, given, turn.after, changed)
     return _carried(found, loop.width, len(args))
 
 
@@ -121,23 +157,9 @@ def _carried(
     return found
 
 
-def _may_part(own: Parts, after: Parts, args: dict[int, Node]) -> bool:
-    """Tell whether names share an array, before the loop or after a turn."""
-    starts, ends = {id(own.leaves[k]) for k in args}, set(map(id, after.leaves))
-    return len(starts) < len(args) or len(ends) < len(after.leaves)
-
-
-def _check_parting(
-    construct: str,
-    own: Parts,
-    given: Parts,
-    after: Parts,
-    args: dict[int, Node],
-    changed: Sequence[int],
-    read: Callable[[], set[int]],
-    is_seen: Callable[[], bool],
-) -> None:
+def _check_parting(loop: Any, turn: Turn, changed: Sequence[int]) -> None:
     """Refuse names that share an array in some iterations only, and see its changes."""
+    own, given, after, args = turn.own, turn.given, turn.after, turn.args
     # Names that exchange arrays share none, in no iteration.
     count = Counter(map(id, after.leaves))
     places = {id(given.leaves[k]): k for k in changed}
@@ -150,23 +172,18 @@ def _check_parting(
         later = places.get(end, k) if count[end] > 1 else k
         if later != k:
             others.append(later)
-        is_used = bool(others) and (k in changed or id(args[k]) in read())
-        if is_used and (later != k or is_seen()):
+        is_used = bool(others) and (k in changed or id(args[k]) in turn.read())
+        if is_used and (later != k or loop.is_seen(turn)):
             one, other = own.names[others[0]], own.names[k]
-            raise _parting(construct, one, other, array)
+            raise _parting(loop.name, one, other, array)
 
 
-def _check_nested(
-    construct: str,
-    own: Parts,
-    given: Parts,
-    args: dict[int, Node],
-    read: Callable[[], set[int]],
-) -> None:
+def _check_nested(construct: str, turn: Turn) -> None:
     """Refuse names for one nested array that part, and of which one sees a change.
 
     That is if the body gives one of them other components, and reads another one's.
     """
+    own, given = turn.own, turn.given
     alike: dict[int, list[int]] = {}
     for k, array in enumerate(own.nested):
         alike.setdefault(id(array), []).append(k)
@@ -178,17 +195,16 @@ def _check_nested(
             if same_items(given.nested[k]._items, given.items[k]):
                 continue
             for j in parted.values():
-                if j != k and _is_read(given.items[j], given, args, read()):
+                if j != k and _is_read(given.items[j], turn):
                     names = [
                         name for name, _, v in own.nodes() if isinstance(v, NestedArray)
                     ]
                     raise _parting(construct, names[k], names[j], own.nested[j])
 
 
-def _is_read(
-    items: Sequence[Any], given: Parts, args: dict[int, Node], read: set[int]
-) -> bool:
+def _is_read(items: Sequence[Any], turn: Turn) -> bool:
     """Tell whether a body reads a component that a nested array has at first."""
+    given, args, read = turn.given, turn.args, turn.read()
     inside = set(map(id, Parts((list(items),)).leaves))
     return any(
         id(given.leaves[k]) in inside and id(arg) in read for k, arg in args.items()
@@ -205,34 +221,19 @@ def _parting(construct: str, one: str, other: str, array: Any) -> StateError:
     )
 
 
-def shape_of(
-    leaves: Sequence[Any],
-    condition: Node,
-    after: Sequence[Any],
-    args: dict[int, Node],
-    inner: Scope,
-) -> tuple[list[Any], Any]:
-    """Describe what a traced body does (`captures.shape`), as if names were joined."""
-    known: dict[int, int] = {}
-    for k, leaf in enumerate(leaves):
-        known.setdefault(id(leaf), -1 - k)
-    labels = {arg: known[id(leaves[k])] for k, arg in args.items()}
-    nodes = [leaf._node for leaf in after if is_array(leaf)]
-    return captures.shape((condition, *nodes, *inner.effects), inner, labels)
-
-
 def arguments_in(roots: Iterable[Node], inner: Scope) -> set[int]:
     """Return the ids of the arguments of a scope that nodes depend on."""
     depth = inner.depth
+    walk = begin_walk()
     nodes = [node for node in roots if node.scope.depth >= depth]
-    seen = set(nodes)
     found: set[int] = set()
     for node in nodes:
+        node.walk = walk
         if node.op is SYMBOLIC:
             found.add(id(node))
         for dep in node.deps:
-            if dep.scope.depth >= depth and dep not in seen:
-                seen.add(dep)
+            if dep.walk != walk and dep.scope.depth >= depth:
+                dep.walk = walk
                 nodes.append(dep)
     return found
 

@@ -2,7 +2,21 @@ cimport cython
 
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.control.held_arrays cimport Held
-from lumijit.pytree cimport Parts
+from lumijit.control.state cimport (
+    check_contents,
+    check_labels,
+    common_type,
+    contents,
+    is_array,
+    loose,
+    node_in,
+    node_of,
+    same_object,
+)
+from lumijit.control.twins cimport common_twins
+from lumijit.control.write_rules cimport versions_in
+from lumijit.pytree cimport Parts, copied
+from lumijit.standing cimport like
 
 
 cdef class Kept:
@@ -21,7 +35,8 @@ cdef class Side:
     cdef public list kept
 
     @cython.locals(
-        kept=list, nodes=dict, before=dict, versions=dict, node=Node, key=object
+        kept=list, nodes=dict, before=dict, versions=dict, node=Node, key=object,
+        found=Node,
     )
     cpdef list keep(self, Parts parts)
 
@@ -40,7 +55,7 @@ cdef class Sides:
     cdef public object strict
 
     @cython.locals(held=Held, given=Parts, parts=Parts, side=Side, versions=dict)
-    cpdef Side run(self, object function, object written)
+    cpdef Side run(self, object function, object where)
 
     @cython.locals(found=list)
     cpdef list changed(self, Side yes, Side no)
@@ -67,9 +82,17 @@ cdef class Merge:
     cdef public dict types
     cdef public list yes
 
+    @cython.locals(
+        one=Parts, other=Parts, first=Parts, second=Parts, known=dict, twins=dict,
+        yes_leaf=Kept, no_leaf=Kept,
+    )
+    cpdef _join(self, Side yes, Side no)
+
     cpdef _enter(self, object holder, Parts yes, Parts no, list mine, list other)
 
-    @cython.locals(first=Node, second=Node)
+    @cython.locals(
+        first=Node, second=Node, one=Py_ssize_t, other=Py_ssize_t
+    )
     cpdef _agreed(self, object k, object a, object b)
 
     @cython.locals(pairs=dict, zero=Node, yes=Node, no=Node)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import wrap
@@ -31,12 +30,15 @@ from lumijit.control.state import (
     differences,
     is_array,
     loose,
+    node_in,
+    node_of,
     same_object,
     zeros_like,
 )
 from lumijit.control.twins import common_twins
+from lumijit.control.write_rules import Where, versions_in
 from lumijit.nested import NestedArray
-from lumijit.pytree import Parts
+from lumijit.pytree import Parts, copied
 from lumijit.runtime.errors import StateError
 from lumijit.standing import like, stand_if
 from lumijit.syntax.undefined import Undefined
@@ -102,11 +104,12 @@ class Side:
         kept = []
         nodes, before, versions = self.nodes, self.held.nodes, self.versions
         for leaf in parts.leaves:
-            if not isinstance(leaf, FlatArray):
+            found = node_of(leaf)
+            if found is None:
                 kept.append(Kept(leaf, leaf))
                 continue
             key = id(leaf)
-            node = nodes.get(key) or leaf._node
+            node = nodes.get(key, found)
             value = leaf if versions.get(key) is node else like(leaf, node)
             source = leaf if before.get(key, node) is node else None
             kept.append(Kept(value, leaf, source))
@@ -162,26 +165,24 @@ class Sides:
         self.mask_type = mask_type
         self.running: Callable[..., Any] | None = None
 
-    def run(
-        self, function: Callable[..., Any], written: Callable[[], dict[int, Node]]
-    ) -> Side:
+    def run(self, function: Callable[..., Any], where: Where) -> Side:
         """Call one side and copy what it returns, so that later changes don't reach it.
 
         Arguments that it changes in place get restored. Writes by index are no such
-        changes: `written` gives the last versions of the arrays written so far, and
-        such arrays are returned as they are.
+        changes: arrays that were written so far, which is noted `where` it runs, are
+        returned as they are.
         """
         self.running = function
         held = self.held.again()
         try:
-            args = pytree.copied(self.args) if held.parts.containers else self.args
+            args = copied(self.args) if held.parts.containers else self.args
             given = Parts(args) if self.loose else held.parts
             value = function(*args)
             if self.contents:
                 check_contents(self.name, held.parts, self.contents)
             if self.loose:
                 check_loose(self.name, held.parts, given, self.loose)
-            versions = written()
+            versions = versions_in(where, self.name)
             held.follow(versions)
             nodes, items = held.current_nodes(), held.current_items()
             parts = self.parts_of(value)
@@ -246,36 +247,40 @@ class Merge:
 
     def __init__(self, sides: Sides, yes: Side, no: Side) -> None:
         self.sides = sides
+        self.yes: list[Kept] = []
+        self.no: list[Kept] = []
+        self.joined: list[Joined] = []
+        self.finals: list[Any] = []
+        self.types: dict[int, type[Any]] = {}
+        self.pairs: dict[int, tuple[Node, Node]] = {}
+        # The caller's array that a result goes to; the leaf that has the same one.
+        self.holders: dict[int, Any] = {}
+        self.repeated: dict[int, int] = {}
+        self.computed: dict[int, Node] = {}
+        self.late: dict[int, tuple[bool, bool]] = {}
+        self._join(yes, no)
+        self.traced = list(self.pairs)
+
+    def _join(self, yes: Side, no: Side) -> None:
+        """Enter all that the sides left, and find out what of it is to be blended."""
         if yes.value is LEFT_OUT:
             yes = no.stand_in()
         elif no.value is LEFT_OUT:
             no = yes.stand_in()
         self.is_tuple = type(yes.value) is tuple
-        self.yes: list[Kept] = []
-        self.no: list[Kept] = []
-        self.joined: list[Joined] = []
         one, other = yes.parts, no.parts
         if _is_any_undefined(yes.kept) or _is_any_undefined(no.kept):
             one, other = self._define(yes, no)
         self._enter(None, one, other, yes.kept, no.kept)
-        for holder, a, b in sides.changed(yes, no):
-            label = (sides.held.parts.name_of(holder),)
+        for holder, a, b in self.sides.changed(yes, no):
+            label = (self.sides.held.parts.name_of(holder),)
             first = yes.apart(partial(Parts, (a,), label))
             second = no.apart(partial(Parts, (b,), label))
             self._enter(holder, first, second, yes.keep(first), no.keep(second))
-        self.finals: list[Any] = []
-        self.types: dict[int, type[Any]] = {}
-        self.pairs: dict[int, tuple[Node, Node]] = {}
-        # The array of the caller that a result goes to, and the leaf that has the
-        # same result already.
-        self.holders: dict[int, Any] = {}
-        self.repeated: dict[int, int] = {}
-        self.computed: dict[int, Node] = {}
         known: dict[tuple[int, int], int] = {}
         twins = common_twins(one, other)
         for k, yes_leaf in enumerate(self.yes):
-            final = None
-            no_leaf = self.no[k]
+            final, no_leaf = None, self.no[k]
             a, b = yes_leaf.original, no_leaf.original
             if k in twins:
                 self.repeated[k] = twins[k]
@@ -288,8 +293,6 @@ class Merge:
             if k not in self.repeated:
                 final = self._agreed(k, yes_leaf.value, no_leaf.value)
             self.finals.append(final)
-        self.traced = list(self.pairs)
-        self.late: dict[int, tuple[bool, bool]] = {}
 
     def _enter(
         self, holder: Any, yes: Parts, no: Parts, mine: list[Kept], other: list[Kept]
@@ -339,13 +342,14 @@ class Merge:
         if cls is not type(a) or cls is not type(b):
             a, b = as_arrays(cls, (a, b))
         holder = self.holders.get(k)
-        if holder is not None and holder._node is a._node is b._node:
+        first, second = node_in(a), node_in(b)
+        if holder is not None and node_in(holder) is first is second:
             return holder
-        one, other = a._node.size, b._node.size
+        one, other = first.size, second.size
         if one != other and one != 1 and other != 1:
             raise self._disagreement(k, a, b, "size")
         self.types[k] = cls
-        self.pairs[k] = (a._node, b._node)
+        self.pairs[k] = (first, second)
         return None
 
     def _disagreement(self, k: int, yes: Any, no: Any, what: str) -> StateError:

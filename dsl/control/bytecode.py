@@ -19,7 +19,7 @@ from types import (
     MemberDescriptorType,
     ModuleType,
 )
-from typing import Any, Generic, NamedTuple, Protocol
+from typing import Any, Generic, Protocol
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
@@ -63,7 +63,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 _IS_USERS: dict[str, bool] = {}
 
 
-class Facts(NamedTuple):
+class Facts:
     """What a function's code, and that of functions in it, does to outer objects.
 
     `names` are global names and attributes that it mentions. `rebinds` tells whether
@@ -74,15 +74,32 @@ class Facts(NamedTuple):
     itself, `is_internal` whether it is code of this package.
     """
 
-    code: CodeType
-    names: tuple[str, ...]
-    rebinds: bool
-    stores_globals: bool
-    attributes: frozenset[str]
-    changes: bool
-    computes_names: bool
-    imports: bool
-    is_internal: bool
+    __slots__ = (
+        "attributes",
+        "changes",
+        "code",
+        "computes_names",
+        "imports",
+        "is_internal",
+        "names",
+        "rebinds",
+        "stores_globals",
+    )
+
+    def __init__(
+        self,
+        code: CodeType,
+        names: tuple[str, ...],
+        changing: tuple[bool, bool, frozenset[str], bool],
+        computes_names: bool,
+        imports: bool,
+    ) -> None:
+        self.code = code
+        self.names = names
+        self.rebinds, self.stores_globals, self.attributes, self.changes = changing
+        self.computes_names = computes_names
+        self.imports = imports
+        self.is_internal = is_internal(code.co_filename)
 
 
 def _numbers(*prefixes: str) -> frozenset[int]:
@@ -138,8 +155,7 @@ def _facts(code: CodeType) -> Facts:
     assigned = frozenset(attributes)
     imports = bool(used & _IMPORT) or not _IMPORTERS.isdisjoint(names)
     changing = rebinds, stores, assigned, changes
-    internal = is_internal(code.co_filename)
-    return Facts(code, tuple(names), *changing, computes, imports, internal)
+    return Facts(code, tuple(names), changing, computes, imports)
 
 
 def _assigned(code: CodeType, operations: bytes, operands: bytes) -> list[str]:

@@ -154,7 +154,7 @@ def _subset(
             break
         values, compressed = _entries(call, chosen, tables)
         try:
-            value = apart(partial(_invoke, call, callee, values, compressed, mask))
+            value = apart(_invoke, (call, callee, values, compressed, mask))
             break
         except memory.IndexedArgument as used:
             if id(used.node) not in compressed:

@@ -29,7 +29,7 @@ from lumijit.control.state import (
     refuse_in_region,
     truth,
 )
-from lumijit.control.write_rules import check_writes, versions_in, wide_enough
+from lumijit.control.write_rules import check_writes, wide_enough
 from lumijit.initialize import check_callable
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import apart
@@ -132,51 +132,58 @@ def run_if(
     if known is not None:
         return true_fn(*args) if known else false_fn(*args)
     sides = _Branch(args, arg_labels, rv_labels, name, strict, type(cond))
+    sides.condition = node
     if mode == "evaluated":
         refuse_in_region(name)
     if is_watched:
         true_fn = watched(true_fn, name, "the true branch", arg_labels, False)
         false_fn = watched(false_fn, name, "the false branch", arg_labels, False)
-    # (A function in here that the one in there calls would be part of a cycle.)
-    run = partial(_symbolic if mode == "symbolic" else _evaluated, sides, node)
+    sides.functions = true_fn, false_fn
+    run = sides.symbolic if mode == "symbolic" else sides.evaluated
     try:
-        return with_copies(partial(run, true_fn, false_fn))
+        return with_copies(run)
     except NobodyLeft as reached:
         # Nobody enters one side, or neither: it is left out. Undoing its
         # writes has put copies into arrays that share their contents with others.
         sides.held.restore()
         if sides.running is true_fn:
-            return run(left_out(reached), false_fn)
-        return run(true_fn, left_out(reached))
-
-
-def _symbolic(sides: _Branch, cond: Node, *functions: Callable[..., Any]) -> Any:
-    return apart(partial(sides.symbolic, cond, *functions))
-
-
-def _evaluated(sides: _Branch, cond: Node, *functions: Callable[..., Any]) -> Any:
-    def run(size: int) -> Any:
-        return apart(partial(sides.evaluated, cond, size, *functions))
-
-    return wide_enough(run)
+            sides.functions = left_out(reached), false_fn
+        else:
+            sides.functions = true_fn, left_out(reached)
+        return run()
 
 
 class _Branch(Sides):
-    """Joins both sides in a region, or by blending."""
+    """Joins both sides, the `functions`, in a region, or by blending.
 
-    def symbolic(
-        self, cond: Node, true_fn: Callable[..., Any], false_fn: Callable[..., Any]
-    ) -> Any:
+    Their elements are those that fulfil the `condition`, and the others.
+    """
+
+    condition: Node
+    functions: tuple[Callable[..., Any], Callable[..., Any]]
+
+    def symbolic(self) -> Any:
         """Trace both sides into a region."""
+        return apart(self._symbolic)
+
+    def evaluated(self) -> Any:
+        """Run both sides on all elements and blend."""
+        return wide_enough(self._apart)
+
+    def _apart(self, size: int) -> Any:
+        return apart(self._evaluated, (size,))
+
+    def _symbolic(self) -> Any:
+        cond, (true_fn, false_fn) = self.condition, self.functions
         resume()
         with regions.scope(self.name, cond.size) as first:
-            yes = self.run(true_fn, lambda: versions_in(first, self.name))
+            yes = self.run(true_fn, first)
             regions.before_the_end()
             # The other side sees arrays as they were before this one wrote to them.
             held = {key: holder._node for key, (holder, _) in first.writes.items()}
             regions.restore_writes(first)
             with regions.scope(self.name, cond.size, [first]) as second:
-                no = self.run(false_fn, lambda: versions_in(second, self.name))
+                no = self.run(false_fn, second)
                 merge = Merge(self, yes, no)
                 if first.writes or second.writes:
                     is_root = first.parent is ROOT
@@ -193,27 +200,21 @@ class _Branch(Sides):
             merge.enter(k, trace.select(cond, *merge.current(k)))
         return merge.result()
 
-    def evaluated(
-        self,
-        cond: Node,
-        size: int,
-        true_fn: Callable[..., Any],
-        false_fn: Callable[..., Any],
-    ) -> Any:
-        """Run both sides on all elements and blend; if one raises, undo its writes.
+    def _evaluated(self, size: int) -> Any:
+        """Run both sides; if one raises, undo its writes.
 
         There are `size` elements, or as many as the condition has entries.
         """
+        cond, (true_fn, false_fn) = self.condition, self.functions
         if cond.size == 1:
             cond = trace.resized(cond, size)
         evaluate([cond])
         with writes.watched(), isolated():
             with writes.watched() as first, trace.masked(cond):
-                first_side = self.run(true_fn, partial(writes.last_versions, first))
+                first_side = self.run(true_fn, first)
             opposite = trace.emit1(NOT, cond)
             with writes.watched() as second, trace.masked(opposite):
-                versions = partial(writes.last_versions, second)
-                second_side = self.run(false_fn, versions)
+                second_side = self.run(false_fn, second)
             merge = Merge(self, first_side, second_side)
             merge.share(set(first), set(second), True)
             wide = [

@@ -1,6 +1,8 @@
 cimport cython
 
 from lumijit.compiler.ir.nodes cimport Node
+from lumijit.control.state cimport node_of
+from lumijit.control.twins cimport twins
 from lumijit.pytree cimport Parts
 
 
@@ -13,12 +15,25 @@ cdef class Start:
 cpdef Start start_of(object leaves, Py_ssize_t width)
 
 
+cdef class Findings:
+    cdef readonly Start start
+    cdef readonly dict sizes
+    cdef readonly set constant
+    cdef readonly set variable
+    cdef readonly set indexed
+    cdef readonly dict numbers
+    cdef readonly set written
+    cdef readonly dict widths
+
+    cpdef tuple sizes_for(self, Start start)
+
+
 cdef class Knowledge:
     cdef public object _first
     cdef public object _memory
     cdef public Start _start
     cdef public set constant
-    cdef public object foreseen
+    cdef public Findings foreseen
     cdef public dict found_widths
     cdef public object grown
     cdef public set indexed

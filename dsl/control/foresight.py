@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.roles import value_deps
 from lumijit.compiler.record import local
+from lumijit.control.state import node_of
 from lumijit.control.twins import twins
 from lumijit.pytree import Parts
 from lumijit.syntax.site import Memory
@@ -33,20 +33,33 @@ class Start:
         self.size = size
 
 
-class Findings(NamedTuple):
+class Findings:
     """What a run found out about leaves, by their numbers; see `SymbolicLoop`."""
 
-    start: Start
-    sizes: dict[int, int]
-    constant: frozenset[int]
-    variable: frozenset[int]
-    indexed: frozenset[int]
-    #: The types that Python numbers got.
-    numbers: dict[int, type[Any]]
-    #: Literals that the body writes to.
-    written: frozenset[int]
-    #: How wide local buffers became, in the order in which they were accessed first.
-    widths: dict[int, int]
+    __slots__ = (
+        "constant",
+        "indexed",
+        "numbers",
+        "sizes",
+        "start",
+        "variable",
+        "widths",
+        "written",
+    )
+
+    def __init__(self, start: Start, found: Knowledge) -> None:
+        leaves = found.parts.leaves
+        self.start = start
+        self.sizes = dict(found.sizes)
+        self.constant = set(found.constant)
+        self.variable = set(found.variable)
+        self.indexed = set(found.indexed)
+        #: The types that Python numbers got.
+        self.numbers = {k: type(leaves[k]) for k in found.numbers}
+        #: Literals that the body writes to.
+        self.written = set(found.written)
+        #: How wide local buffers became, in the order in which they were accessed.
+        self.widths = found.found_widths
 
     def sizes_for(self, start: Start) -> tuple[dict[int, int], dict[int, int]] | None:
         """Return sizes and widths to begin with; None if the run looks otherwise."""
@@ -79,8 +92,8 @@ def start_of(leaves: Sequence[Any], width: int) -> Start:
     size = width
     for leaf in leaves:
         kinds.append(type(leaf))
-        if isinstance(leaf, FlatArray):
-            node = leaf._node
+        node = node_of(leaf)
+        if node is not None:
             kinds += (node.size > 1, node.op is LITERAL)
             if node.size > size:
                 size = node.size
@@ -185,17 +198,7 @@ class Knowledge:
         known = self.foreseen
         if is_as_before and known is not None and known.start.size == self._start.size:
             return
-        leaves = self.parts.leaves
-        self._memory.findings = Findings(
-            self._start,
-            dict(self.sizes),
-            frozenset(self.constant),
-            frozenset(self.variable),
-            frozenset(self.indexed),
-            {k: type(leaves[k]) for k in self.numbers},
-            frozenset(self.written),
-            self.found_widths,
-        )
+        self._memory.findings = Findings(self._start, self)
 
     def is_as_foreseen(
         self, args: dict[int, Node], outputs: dict[int, Node], inner: Scope

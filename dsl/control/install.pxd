@@ -1,1 +1,2 @@
-# Compiled as it is: nothing in it has a C type.
+# Names what it calls in C.
+from lumijit.control.state cimport by_lane, is_array, known_condition, node_of

@@ -16,6 +16,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
+from lumijit.compiler.ir.trace import running_lanes
 from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import checks
 from lumijit.control import identity
@@ -37,10 +38,11 @@ from lumijit.syntax import targets
 
 def _is_array(value: Any) -> bool:
     """Tell whether a condition must be vectorized: an array of a JIT backend."""
-    if not isinstance(value, (FlatArray, NestedArray)):
-        value = by_lane(value)
-    is_traced = isinstance(value, (FlatArray, NestedArray)) and value._spec.is_jit
-    return is_traced and not _runs_plain()
+    if not isinstance(value, FlatArray):
+        nested = value if isinstance(value, NestedArray) else by_lane(value)
+        if not (isinstance(nested, (FlatArray, NestedArray)) and nested._spec.is_jit):
+            return False
+    return not _runs_plain()
 
 
 def _is_tree(value: Any) -> bool:
@@ -64,7 +66,7 @@ def _holds(condition: Any) -> bool:
 
 def _runs_plain() -> bool:
     """Tell whether one lane runs, as plain Python (`lumijit.run_lane`)."""
-    return bool(trace.running_lanes) and trace.state.lane is not None
+    return bool(running_lanes) and trace.state.lane is not None
 
 
 def _plain_range(*bounds: Any) -> Any:

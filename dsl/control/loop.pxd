@@ -1,1 +1,9 @@
-# Compiled as it is: nothing in it has a C type.
+from lumijit.control.state cimport (
+    by_lane,
+    call,
+    check_depth,
+    check_labels,
+    check_mode,
+    is_array,
+)
+from lumijit.runtime.contexts cimport apart

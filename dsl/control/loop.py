@@ -153,15 +153,11 @@ def run_loop(
         node = getattr(known, "_node", None)
         width = node.size if node is not None else 1
         given = state, cond, body, labels, name, strict, width, bound, memory
-        return with_copies(lambda: SymbolicLoop(*given).run())
+        return with_copies(partial(_symbolic, given))
     refuse_in_region(name)
     is_compressed = flags.compress_loops if compress is None else compress
-
-    def run(size: int) -> State:
-        evaluated = EvaluatedLoop(cond, body, labels, name, strict, size)
-        return apart(partial(_evaluated, evaluated, state, is_compressed))
-
-    return wide_enough(run)
+    make = partial(EvaluatedLoop, cond, body, labels, name, strict)
+    return wide_enough(partial(_evaluated, make, state, is_compressed))
 
 
 def _never_holds(condition: Node) -> bool:
@@ -183,7 +179,17 @@ def _bound_of(count: Any) -> int | None:
     return None if bound == -1 else bound
 
 
-def _evaluated(loop: EvaluatedLoop, state: State, is_compressed: bool) -> State:
+def _symbolic(given: tuple[Any, ...]) -> State:
+    return SymbolicLoop(*given).run()
+
+
+def _evaluated(
+    make: Callable[[int], EvaluatedLoop], state: State, is_compressed: bool, size: int
+) -> State:
+    return apart(_isolated, (make(size), state, is_compressed))
+
+
+def _isolated(loop: EvaluatedLoop, state: State, is_compressed: bool) -> State:
     with isolated():
         return loop.run(state, is_compressed)
 

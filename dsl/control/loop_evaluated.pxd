@@ -1,8 +1,27 @@
 cimport cython
 
+from lumijit.compiler.derive.isolation cimport select_tracked
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.control.held_arrays cimport Held
-from lumijit.pytree cimport Parts
+from lumijit.control.state cimport (
+    call,
+    check_contents,
+    check_sizes,
+    common_type,
+    condition_node,
+    contents,
+    is_array,
+    is_late,
+    loose,
+    node_in,
+    node_of,
+    of_entries,
+    same_object,
+)
+from lumijit.control.twins cimport common_twins
+from lumijit.pytree cimport Parts, copied
+from lumijit.runtime.contexts cimport apart, on_error
+from lumijit.standing cimport like
 
 
 cdef class EvaluatedLoop:
@@ -22,7 +41,7 @@ cdef class EvaluatedLoop:
 
     @cython.locals(
         old=Parts, copies=Parts, new=Parts, held=Held, nodes=list, merged=list,
-        results=list, known=dict, twins=dict, k=Py_ssize_t,
+        results=list, known=dict, twins=dict, k=Py_ssize_t, node=Node,
     )
     cpdef object _step(self, object state, Node active)
 

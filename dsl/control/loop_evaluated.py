@@ -11,7 +11,6 @@ from functools import partial
 from operator import and_
 from typing import Any
 
-from lumijit import pytree
 from lumijit.base import ArrayBase
 from lumijit.compiler.derive.isolation import select_tracked
 from lumijit.compiler.ir import blends, trace
@@ -39,6 +38,7 @@ from lumijit.control.state import (
     loose,
     name_at,
     never_ends,
+    node_in,
     node_of,
     of_entries,
     same_object,
@@ -49,7 +49,7 @@ from lumijit.control.state import (
 from lumijit.control.twins import common_twins
 from lumijit.control.write_rules import Narrow, check_writes
 from lumijit.instance_registry import opaque
-from lumijit.pytree import Parts
+from lumijit.pytree import Parts, copied
 from lumijit.runtime.contexts import apart, on_error
 from lumijit.runtime.errors import SizeError, StateError
 from lumijit.standing import are_numbers, like, stand
@@ -140,9 +140,14 @@ class EvaluatedLoop:
             if is_array(leaf) and leaf._node.size == size:
                 leaf._rehouse(opaque(leaf._node, leaf._spec.backend.device))
 
-    def _next_active(self, state: State, active: Node) -> Node:
+    def _turn(self, state: State, active: Node) -> tuple[State, Node]:
+        """Run the body, then the condition."""
         with trace.masked_only(active):
-            condition = self._condition(state)
+            state = self._step(state, active)
+            return state, self._next_active(state, active)
+
+    def _next_active(self, state: State, active: Node) -> Node:
+        condition = self._condition(state)
         following = trace.emit2(AND, active, condition)
         results = [(lambda: "the condition", following)]
         check_writes(self.name, active, self.has_single, results)
@@ -150,15 +155,13 @@ class EvaluatedLoop:
 
     def _evaluate(self, state: State, active: Node) -> None:
         parts = Parts(state)
-        found = [leaf._node for leaf in parts.leaves if is_array(leaf)]
+        found = [node_in(leaf) for leaf in parts.leaves if is_array(leaf)]
         evaluate([active, *found])
 
     def _iterate(self, state: State, active: Node) -> tuple[State, Node]:
         """Run the body, then the condition; neither has run if one raises."""
         with self._undone_on_error(state):
-            stepped = self._step(state, active)
-            following = self._next_active(stepped, active)
-        return stepped, following
+            return self._turn(state, active)
 
     def _run_masked(self, state: State, active: Node) -> State:
         """Iterate over all elements."""
@@ -166,16 +169,14 @@ class EvaluatedLoop:
             self._evaluate(state, active)
             if not is_any_set(active):
                 return state
-            state = self._step(state, active)
-            active = self._next_active(state, active)
+            state, active = self._turn(state, active)
 
     def _run_compressed(self, state: State, active: Node) -> State:
         """Iterate over the active elements, as long as no array gets in the way."""
         self._evaluate(state, active)
         if not is_any_set(active):
             return state
-        state = self._step(state, active)
-        active = self._next_active(state, active)
+        state, active = self._turn(state, active)
         given = Parts(state, self.labels)
         arrays = [v for v in given.leaves if isinstance(v, ArrayBase)] + given.nested
         are_distinct = len(set(map(id, arrays))) == len(arrays)
@@ -190,8 +191,7 @@ class EvaluatedLoop:
             state = given.together(rest.values)
             try:
                 with rest.guarded():
-                    iterate = partial(self._iterate, state, rest.active)
-                    stepped, active = apart(iterate)
+                    stepped, active = apart(self._iterate, (state, rest.active))
                 before, after = Parts(state), Parts(stepped)
                 rest.update(after.leaves, self.changed)
                 kept = list(map(and_, kept, before.same_nested(after)))
@@ -219,12 +219,12 @@ class EvaluatedLoop:
         held, objects, others = Held(old), contents(old), loose(old)
         self.returned.clear()
         try:
-            with writes.watched() as found, trace.masked_only(active):
-                given = pytree.copied(state)
+            with writes.watched() as found:
+                given = copied(state)
                 copies = Parts(given) if others else old
                 returned = call(self.body, given, self.name)
                 new = Parts(returned, self.labels)
-                nodes = list(map(node_of, new.leaves))
+                nodes = [node_of(leaf) for leaf in new.leaves]
                 if found:
                     held.follow(writes.last_versions(found))
                 left, items = held.current_nodes(), held.current_items()
@@ -254,8 +254,9 @@ class EvaluatedLoop:
                     joined = self._merge(active, name, before, value, nodes[k])
                     if is_array(before) and is_array(value):
                         known[pair] = joined
-                    if is_array(joined) and joined._node is not node_of(before):
-                        results.append((name, joined._node))
+                    node = node_of(joined)
+                    if node is not None and node is not node_of(before):
+                        results.append((name, node))
                 value = joined
             merged.append(value)
         results += self._change(active, held, left, items)
@@ -327,11 +328,12 @@ class EvaluatedLoop:
                 return value
             before, value = as_arrays(cls, (before, value))
         check_sizes(self.name, name, before, value)
-        if value._node.size not in (1, active.size) and active.size != 1:
+        new, old = node_in(value), node_in(before)
+        if new.size != 1 != active.size != new.size:
             raise wrong_width(self.name, name(), before, value, active.size)
-        blended = select_tracked(active, value._node, before._node)
-        if blended is not value._node:
-            self.returned[id(blended)] = value._node
+        blended = select_tracked(active, new, old)
+        if blended is not new:
+            self.returned[id(blended)] = new
         merged = wrap(type(value), blended)
         return stand(merged) if is_number else merged
 

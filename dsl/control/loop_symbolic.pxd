@@ -2,10 +2,25 @@ cimport cython
 
 from lumijit.compiler.ir.effects cimport Holder
 from lumijit.compiler.ir.nodes cimport Node, Scope
-from lumijit.control.aliases cimport Carried, arguments_in, is_same
+from lumijit.control.aliases cimport Carried, Turn, besides, is_same
 from lumijit.control.foresight cimport Knowledge
 from lumijit.control.progress cimport check_progress
+from lumijit.control.state cimport (
+    call,
+    check_contents,
+    check_sizes,
+    common_type,
+    condition_node,
+    contents,
+    is_late,
+    loose,
+    node_in,
+    node_of,
+    of_entries,
+    same_object,
+)
 from lumijit.pytree cimport Parts
+from lumijit.runtime.contexts cimport apart, on_error
 from lumijit.standing cimport like
 
 
@@ -36,7 +51,7 @@ cdef class SymbolicLoop(Knowledge):
     cpdef dict _outputs(self, list given, Parts after, dict args, Scope inner)
 
     @cython.locals(node=Node)
-    cpdef Node _array_leaf(self, Py_ssize_t k, object before, object value, Node arg)
+    cpdef Node _array_leaf(self, Py_ssize_t k, Holder before, object value, Node arg)
 
     @cython.locals(finals=list, k=Py_ssize_t, first=Py_ssize_t)
     cpdef list _finals(self, list given, list after, dict results)
@@ -45,6 +60,6 @@ cdef class SymbolicLoop(Knowledge):
         inner=Scope, before=dict, values=list, args=dict, given=Parts, after=Parts,
         state=tuple, cond_node=Node, leaves=list, outputs=dict, arg=Node, holds=Node,
         k=Py_ssize_t, nodes=dict, others=list, found=dict, finals=list, results=list,
-        position=Py_ssize_t,
+        position=Py_ssize_t, turn=Turn,
     )
     cpdef tuple _attempt(self)

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from lumijit.arrays import FlatArray
 from lumijit.compiler.derive.isolation import resume
 from lumijit.compiler.ir import blends, ranges, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
 from lumijit.compiler.record import local, memory, regions
-from lumijit.control.aliases import arguments_in, besides, is_same, shape_of
+from lumijit.control.aliases import Turn, besides, is_same
 from lumijit.control.foresight import Knowledge
 from lumijit.control.progress import check_progress
 from lumijit.control.stand_ins import StandIns
@@ -35,6 +34,7 @@ from lumijit.control.state import (
     is_late,
     loose,
     name_at,
+    node_in,
     node_of,
     of_entries,
     same_object,
@@ -84,7 +84,8 @@ class SymbolicLoop(Knowledge):
         self.contents = contents(self.parts)
         self.loose = loose(self.parts)
         self.bound = bound
-        self.pointers = Pointers()
+        # What arrays of instances may hold, if there are any.
+        self.pointers: Pointers | None = None
         # Python numbers that became others; and first leaves that are the same array.
         self.replaced: dict[int, Any] = {}
         self.leaders: dict[int, int] = {}
@@ -130,7 +131,8 @@ class SymbolicLoop(Knowledge):
         args: dict[int, Node] = {}
         known: dict[tuple[int, int], int] = {}
         for k, value in enumerate(self.parts.leaves):
-            if not isinstance(value, FlatArray) or k in self.indexed:
+            node = node_of(value)
+            if node is None or k in self.indexed:
                 values.append(value)
                 continue
             group = self.separate.get(k, -1) if self.separate else -1
@@ -140,14 +142,15 @@ class SymbolicLoop(Knowledge):
             if first != k:
                 values.append(values[first])
                 continue
-            node = value._node
             if k not in self.constant:
                 size = self.sizes.get(k, self.width) if node.size == 1 else node.size
                 args[k] = regions.argument(node.type, size, len(args), node)
                 if size == node.size:
                     inner.tables[id(args[k])] = node
                 node = args[k]
-                self.pointers.assume(k, value, node)
+                if value._spec.is_instance:
+                    self.pointers = self.pointers or Pointers()
+                    self.pointers.assume(k, value, node)
             stand_in = like(value, node)
             values.append(stand_in)
             if k in self.numbers:
@@ -209,23 +212,20 @@ class SymbolicLoop(Knowledge):
             if before:
                 self._check_in_place(before, inner)
             after = Parts(returned, self.labels)
-            shape = partial(shape_of, leaves, cond_node, after.leaves, args, inner)
+            turn = Turn(self.parts, given, after, args, cond_node, inner)
             if self.is_joining:
-                self.joined, self.is_joining = shape(), False
+                self.joined, self.is_joining = turn.shape(), False
                 raise _Retrace
-            outputs = self._outputs(values, after, args, inner)
+            outputs = turn.outputs = self._outputs(values, after, args, inner)
             for k, arg in args.items():
-                holds = given.leaves[k]._node
+                holds = node_in(given.leaves[k])
                 if id(arg) in inner.indexed and (
                     holds is not arg or outputs[k] is not arg
                 ):
                     raise self._indexed_and_changed(k)
             if not inner.writes:
                 check_progress(self.name, self.parts, cond_node, args, outputs, inner)
-            sources = (cond_node, *outputs.values(), *inner.effects)
-            read = partial(arguments_in, sources, inner)
-            is_seen = partial(self._is_seen, shape)
-            others = besides(self, self.parts, given, after, args, read, is_seen)
+            others = besides(self, turn)
             wider = local.grown(inner) if inner.locals else []
             self.grown += wider
             if wider or (inner.writes and self._writes_literals(inner)):
@@ -235,7 +235,7 @@ class SymbolicLoop(Knowledge):
                 self.begin_anew()
                 raise _Retrace
             self.found_widths = local.widths(inner) if inner.locals else {}
-        nodes = {k: leaves[k]._node for k in args}
+        nodes = {k: node_in(leaves[k]) for k in args}
         _, results = regions.close_loop(
             inner,
             (*nodes.values(), *[entry.initial for entry in others]),
@@ -258,7 +258,7 @@ class SymbolicLoop(Knowledge):
         with trace.unmasked():
             return call(self.body, state, self.name)
 
-    def _is_seen(self, shape: Callable[[], tuple[list[Any], Any]]) -> bool:
+    def is_seen(self, turn: Turn) -> bool:
         """Tell whether names for one array see each other's changes.
 
         Then the body is another one if they are one array than if they aren't.
@@ -266,7 +266,7 @@ class SymbolicLoop(Knowledge):
         if self.joined is None:
             self.is_joining = True
             raise _Retrace
-        return shape()[0] != self.joined[0]
+        return turn.shape()[0] != self.joined[0]
 
     def _finals(
         self, given: list[Any], after: list[Any], results: dict[int, Node]
@@ -282,7 +282,7 @@ class SymbolicLoop(Knowledge):
             if first != k:
                 value = finals[first]
             elif k in results and after[k] is given[k]:
-                blends.note(results[k], (value._node,), 0)
+                blends.note(results[k], (node_in(value),), 0)
                 value._become(results[k])
             elif k in results:
                 value = stand_if(wrap(type(value), results[k]), after[k])
@@ -376,7 +376,7 @@ class SymbolicLoop(Knowledge):
                 return None
             else:
                 raise inconsistent(self.name, self.parts.names[k], before, value)
-        node: Node = value._node
+        node = node_in(value)
         if node.size != before._node.size:
             check_sizes(self.name, partial(name_at, self.parts, k), before, value)
         if node is not arg:
@@ -386,7 +386,8 @@ class SymbolicLoop(Knowledge):
             if node.size > arg.size == 1:
                 self.sizes[k] = node.size
                 return None
-            return node if self.pointers.suffice(k, arg, node) else None
+            known = self.pointers
+            return node if known is None or known.suffice(k, arg, node) else None
         is_literal = before._node.op is LITERAL and k not in self.variable
         if is_literal and (not unusual or flags.optimize_loops):
             self.constant.add(k)

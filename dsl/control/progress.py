@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lumijit.compiler.ir.nodes import Node, Scope
-from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
 from lumijit.compiler.record import local
 from lumijit.control.aliases import arguments_in
-from lumijit.control.state import never_ends
+from lumijit.control.state import never_ends, node_in
 from lumijit.pytree import Parts
 
 
@@ -63,12 +63,15 @@ def _changing(
     """
     before: dict[int, Node] | None = None
     for k in used:
-        if outputs[k] is args[k]:
+        output, initial = outputs[k], node_in(leaves[k])
+        if output is args[k]:
             continue
+        if output.op is not initial.op and output.op is not SYMBOLIC:
+            return True
         if before is None:
             same = [j for j, arg in args.items() if outputs[j] is arg]
-            before = {id(args[j]): leaves[j]._node for j in same}
-        if not _is_again(leaves[k]._node, outputs[k], before):
+            before = {id(args[j]): node_in(leaves[j]) for j in same}
+        if not _is_again(initial, output, before):
             return True
     return False
 

@@ -44,7 +44,7 @@ def run_call(name: str, who: str, run: Callable[[], Any]) -> Any:
     """Return `run()`, apart; recursion without end through it is the user's error."""
     names = (*_calls.get(), name)
     try:
-        return apart(run, (_calls, names))
+        return apart(run, (), _calls, names)
     except RecursionError as error:
         if isinstance(error, RecursionBoundError) or names.count(name) < _SUSPICIOUS:
             raise

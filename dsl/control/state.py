@@ -20,7 +20,7 @@ from lumijit import traits, type_traits
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
-from lumijit.compiler.ir.effects import wrap
+from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.control.buffers import COPIED
@@ -74,7 +74,12 @@ def is_array(value: Any) -> bool:
 
 def node_of(value: Any) -> Node | None:
     """Return an array's node, or None for any other object."""
-    return value._node if isinstance(value, FlatArray) else None
+    return node_in(value) if isinstance(value, FlatArray) else None
+
+
+def node_in(array: Holder) -> Node:
+    """Return the node of what is known to be an array."""
+    return array._node
 
 
 def known_condition(node: Node | None) -> bool | None:
@@ -320,8 +325,12 @@ def loose(parts: Parts) -> dict[int, dict[str, Any]]:
     """Return what structs of the state have besides their fields, if it is anything."""
     if not parts.containers:
         return {}
-    found = enumerate(map(_beside_fields, parts.containers))
-    return {k: others for k, others in found if others}
+    found = {}
+    for k, container in enumerate(parts.containers):
+        others = _beside_fields(container)
+        if others:
+            found[k] = others
+    return found
 
 
 def check_loose(

@@ -1,1 +1,6 @@
-# Compiled as it is: nothing in it has a C type.
+from lumijit.pytree cimport Parts
+
+
+cpdef dict twins(Parts parts)
+
+cpdef dict common_twins(Parts one, Parts other)

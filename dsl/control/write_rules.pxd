@@ -1,1 +1,7 @@
-# Compiled as it is: nothing in it has a C type.
+cimport cython
+
+from lumijit.compiler.ir.nodes cimport Node, Scope
+
+
+@cython.locals(node=Node)
+cpdef dict versions_in(object where, object construct)

@@ -7,9 +7,12 @@ from typing import TypeVar
 
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import WRITTEN
+from lumijit.compiler.record.writes import Writes, last_versions
 from lumijit.runtime.errors import SizeError, StateError
 
 T = TypeVar("T")
+#: The scope of a block, or what it has written outside of regions.
+Where = Scope | dict[int, Writes]
 
 
 class Narrow(BaseException):
@@ -66,12 +69,17 @@ def wide_enough(run: Callable[[int], T]) -> T:
         raise narrow.refusal from error
 
 
-def versions_in(scope: Scope, construct: str) -> dict[int, Node]:
-    """Return the arrays written in a scope, which must not be replaced besides."""
+def versions_in(where: Where, construct: str) -> dict[int, Node]:
+    """Return the last versions of arrays written in a scope, or found to be.
+
+    In a scope, they must not be replaced besides.
+    """
+    if not isinstance(where, Scope):
+        return last_versions(where)
     found = {}
-    for key, (holder, _) in scope.writes.items():
+    for key, (holder, _) in where.writes.items():
         node = holder._node
-        if node.op is not WRITTEN or node.scope is not scope:
+        if node.op is not WRITTEN or node.scope is not where:
             raise StateError(
                 construct,
                 "an array is both written by index and changed in place "

@@ -21,7 +21,7 @@ from lumijit.compiler.launch.evaluate import data
 from lumijit.debug import capture
 from lumijit.debug.formatting import pretty
 from lumijit.debug.template import THREAD_ID, Template, fill, referenced, split
-from lumijit.runtime.contexts import attempt, when_kept
+from lumijit.runtime.contexts import running_attempt, when_kept
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
@@ -135,7 +135,7 @@ def print(
     shown = only_active(values, active)
     if shown is not None:
         text = as_text(template, shown, limit) + end
-        when_kept(attempt.get(), partial(write, text, file))
+        when_kept(running_attempt(), partial(write, text, file))
 
 
 def write(text: str, file: Writer | None) -> None:

@@ -113,7 +113,7 @@ def run_lane(
     for root in (function, args, kwargs):
         reach.follow(root)
     entered = partial(run, *entered_args, **entered_kwargs)
-    return apart(partial(_run, lane, reach, entered))
+    return apart(_run, (lane, reach, entered))
 
 
 def _run(lane: Lane, reach: Reach, function: Callable[[], Any]) -> Any:

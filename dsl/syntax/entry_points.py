@@ -17,7 +17,6 @@ from lumijit.runtime.tracebacks import hides_frames
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.conditions import Conditions, Forced
 from lumijit.syntax.handed import Parted
-from lumijit.syntax.nesting import entered
 from lumijit.syntax.object_state import Inputs, ObjectState, attempts
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.ranges import ArrayRange, item, make_range
@@ -86,15 +85,14 @@ class Runtime(Conditions):
                 return run
 
             state.restore_on_error()
-            with entered(where):
-                merged = targets.if_stmt(
-                    (*values, *state.before),
-                    test,
-                    side(yes),
-                    side(no),
-                    arg_labels=(*labels, *names),
-                    rv_labels=(*where.outs, *[labels[k] for k in changing], *names),
-                )
+            merged = targets.if_stmt(
+                (*values, *state.before),
+                test,
+                side(yes),
+                side(no),
+                arg_labels=(*labels, *names),
+                rv_labels=(*where.outs, *[labels[k] for k in changing], *names),
+            )
             changed = merged[count:]
             for k, value in zip(changing, changed, strict=False):
                 state.bring_back(labels[k], value)
@@ -102,7 +100,7 @@ class Runtime(Conditions):
             targets.settle(merged[:count])
             return merged[:count] if count > 1 else merged[0]
 
-        return attempts(Inputs(values, labels), (yes, no), attempt)
+        return attempts(Inputs(where, values, labels), (yes, no), attempt)
 
     # Variables without a value.
 
@@ -251,16 +249,15 @@ class Runtime(Conditions):
             return run
 
         state.restore_on_error()
-        with entered(where):
-            merged = targets.if_stmt(
-                state.entries,
-                test,
-                branch(sides[0]),
-                branch(sides[1]),
-                labels_of(state.labels),
-                labels_of((*names, *state.still_labels())),
-                **hints,
-            )
+        merged = targets.if_stmt(
+            state.entries,
+            test,
+            branch(sides[0]),
+            branch(sides[1]),
+            labels_of(state.labels),
+            labels_of((*names, *state.still_labels())),
+            **hints,
+        )
         final = list(state.take_still(merged, len(names)))
         reason = "a vectorized branch leaves it without one"
         for k, value in unset.items():
@@ -302,8 +299,8 @@ class Runtime(Conditions):
         inputs = tuple(state)
         late = [
             k
-            for k, (name, i) in enumerate(zip(where.outs, places, strict=True))
-            if name not in where.lenient and type(inputs[i]) is Undefined
+            for k, i in enumerate(places)
+            if type(inputs[i]) is Undefined and where.outs[k] not in where.lenient
         ]
         attributes = attributes_of(where, inputs) if where.paths else ()
         slots = [slot for slot in attributes if type(slot.read()) is Undefined]
@@ -402,11 +399,9 @@ class Runtime(Conditions):
     ) -> tuple[Any, ...]:
         cond, body = functions
         state = SiteState(where, values, slots, watch, True, outside)
-        count, kept = len(state.entries), state.kept
+        count, rest = len(state.entries), len(state.kept)
         # Outputs that are state, and which; the others are what was passed.
-        known = {i: k for k, i in enumerate(kept)}
-        outs = [j for j, i in enumerate(where.places) if i in known]
-        goals = [known[where.places[j]] for j in outs]
+        outs, goals = state.plan.outs, state.plan.goals
         unset: dict[int, Undefined] = {}
 
         def run_cond(*entries: Any) -> Any:
@@ -416,25 +411,24 @@ class Runtime(Conditions):
             entries = state.take_still(entries, count)
             outputs = state.call(body, entries, "the body")
             left = list(entries)
-            for j, k in zip(outs, goals, strict=True):
-                left[k] = outputs[j]
-            left[len(kept) :] = state.read()
+            for n, j in enumerate(outs):
+                left[goals[n]] = outputs[j]
+            left[rest:] = state.read()
             note_unset(unset, left)
             return (*left, *state.still())
 
         state.restore_on_error()
-        with entered(where):
-            final = targets.while_loop(
-                (*state.entries, *state.still()),
-                run_cond,
-                run_body,
-                labels_of((*state.labels, *state.still_labels())),
-                memory=where.memory,
-                **hints,
-            )
+        final = targets.while_loop(
+            (*state.entries, *state.still()),
+            run_cond,
+            run_body,
+            labels_of((*state.labels, *state.still_labels())),
+            memory=where.memory,
+            **hints,
+        )
         found = list(state.take_still(final, count))
         for k, value in unset.items():
             if type(found[k]) is Undefined:
                 found[k] = value
-        state.finish(found[len(kept) :])
+        state.finish(found[rest:])
         return state.final(outs, [found[k] for k in goals])

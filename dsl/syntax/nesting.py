@@ -1,19 +1,16 @@
 """Recursion of decorated functions: where it ends, and where it has no end.
 
-Owns the record of which constructs are being vectorized inside of one another. What
-becomes of a branch that nobody reaches is up to `control.recursion`.
+Which constructs are being vectorized is known to `object_state`; what becomes of a
+branch that nobody reaches is up to `control.recursion`.
 """
 
 from __future__ import annotations
 
 import ctypes
-from types import TracebackType
+from typing import Any
 
 from lumijit.runtime import errors
-from lumijit.runtime.contexts import Variable
-from lumijit.syntax.bindings import targets
 from lumijit.syntax.places import pointed_text
-from lumijit.syntax.site import Site
 
 #: A construct nested this often in itself has to do with running out of stack.
 _SUSPICIOUS = 5
@@ -32,7 +29,7 @@ class NobodyLeft(errors.RecursionBoundError):
     Vectorized branches catch it, and take the results of their other side.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Any) -> None:
         super().__init__()
         self.site = site
 
@@ -40,44 +37,34 @@ class NobodyLeft(errors.RecursionBoundError):
         return _endless_text(self.site, "for no element", _BRANCH)
 
 
-#: The constructs that are being vectorized, outermost first.
-_nesting: Variable[tuple[Site, ...]] = Variable("nesting", ())
+def depth_of(site: Any, running: Any) -> int:
+    """Return how often a construct is among one that runs and those around it."""
+    count = 0
+    while running is not None:
+        if running.site is site:
+            count += 1
+        running = running.around
+    return count
 
 
-class entered:
-    """Context manager around the vectorization of one construct.
+def check_depth(error: BaseException, site: Any, depth: int) -> None:
+    """Raise an error of its own for recursion of a site that has no end.
 
-    Inside of itself, an evaluated construct that no lane reaches isn't run.
+    Args:
+        error: what a run of the site has raised.
+        site: the construct.
+        depth: how often it is being vectorized around that run.
     """
-
-    __slots__ = ("site",)
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-
-    def __enter__(self) -> None:
-        sites = _nesting.get()
-        if any(s is self.site for s in sites) and targets.is_idle():
-            raise NobodyLeft(self.site)
-        _nesting.set((*sites, self.site))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        nested = sum(s is self.site for s in _nesting.get()) - 1
-        # A converter of arguments makes an error of its own of Python's.
-        is_full = kind is RecursionError or (
-            kind is ctypes.ArgumentError and "RecursionError" in str(error)
-        )
-        if is_full and nested >= _SUSPICIOUS:
-            text = _endless_text(self.site, "without end", _EVALUATED)
-            raise errors.RecursionBoundError(text) from None
+    # A converter of arguments makes an error of its own of Python's.
+    is_full = type(error) is RecursionError or (
+        type(error) is ctypes.ArgumentError and "RecursionError" in str(error)
+    )
+    if is_full and depth >= _SUSPICIOUS:
+        text = _endless_text(site, "without end", _EVALUATED)
+        raise errors.RecursionBoundError(text) from None
 
 
-def _endless_text(site: Site, how: str, fix: str) -> str:
+def _endless_text(site: Any, how: str, fix: str) -> str:
     """Word the error for a function whose recursion doesn't end."""
     name = site.function.rsplit(".", 1)[-1]
     return pointed_text(

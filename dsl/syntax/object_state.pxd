@@ -1,7 +1,12 @@
+cimport cython
+
+from lumijit.runtime.contexts cimport Attempt, apart, on_error, running_attempt
 from lumijit.syntax.handed cimport Handed
+from lumijit.syntax.nesting cimport depth_of
 
 
 cdef class Inputs:
+    cdef readonly object site
     cdef readonly tuple values
     cdef readonly tuple labels
     cdef readonly object own_names
@@ -45,6 +50,13 @@ cdef class ObjectState:
 
 
 cdef class Running:
-    cdef readonly object around
+    cdef readonly object site
+    cdef readonly Running around
     cdef readonly object watch
     cdef readonly tuple slots
+
+
+cdef tuple _with_whole(tuple slots, Inputs inputs, object watch)
+
+@cython.locals(outer=Running)
+cpdef attempts(Inputs inputs, tuple functions, object run)

@@ -9,15 +9,15 @@ changed, and where, is found by `targets.left_alone`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from ctypes import ArgumentError
 from typing import Any
 
-from lumijit.runtime.contexts import Attempt, Variable, apart, on_error
-from lumijit.runtime.contexts import attempt as current_attempt
+from lumijit.runtime.contexts import Attempt, Variable, apart, on_error, running_attempt
 from lumijit.runtime.errors import StateError
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
 from lumijit.syntax.lineage import Lineage
+from lumijit.syntax.nesting import NobodyLeft, check_depth, depth_of
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.slots import Attribute, Found, Slot, Whole
 
@@ -42,20 +42,22 @@ class Changed(BaseException):
 class Inputs:
     """What a construct gets: values with names, and the variables that it assigns.
 
-    `attributes` are those that it assigns itself. A loop's functions stand for several
-    runs.
+    `site` is the construct, `attributes` are those that it assigns itself. A loop's
+    functions stand for several runs.
     """
 
-    __slots__ = ("attributes", "is_loop", "labels", "own_names", "values")
+    __slots__ = ("attributes", "is_loop", "labels", "own_names", "site", "values")
 
     def __init__(
         self,
+        site: Any,
         values: tuple[Any, ...],
         labels: tuple[str, ...],
         own_names: frozenset[str] = frozenset(),
         attributes: Sequence[Attribute] = (),
         is_loop: bool = False,
     ) -> None:
+        self.site = site
         self.values = values
         self.labels = labels
         self.own_names = own_names
@@ -188,7 +190,7 @@ class ObjectState:
             result = self._handing(self.handed, function, args, part, names, left)
         if changed is not None:
             self._adopt_others(changed())
-        attempt = current_attempt.get()
+        attempt = running_attempt()
         if attempt is not None:
             attempt.carry_out()
         return result
@@ -317,17 +319,18 @@ class Running:
     the constructs around it, too.
     """
 
-    __slots__ = ("around", "slots", "watch")
+    __slots__ = ("around", "site", "slots", "watch")
 
     def __init__(
-        self, watch: Any, slots: tuple[Slot, ...], around: Running | None
+        self, site: Any, watch: Any, slots: tuple[Slot, ...], around: Running | None
     ) -> None:
+        self.site = site
         self.watch = watch
         self.slots = slots
         self.around = around
 
 
-_OUTERMOST = Running(None, (), None)
+_OUTERMOST = Running(None, None, (), None)
 _running = Variable("running", _OUTERMOST)
 
 
@@ -339,6 +342,20 @@ def _without_repetition(
         if not any(s.owner is new.owner and s.key == new.key for s in slots):
             slots = (*slots, new)
     return slots
+
+
+def _with_whole(
+    slots: tuple[Slot, ...], inputs: Inputs, watch: Any
+) -> tuple[Slot, ...]:
+    """Return slots with the containers that a construct gets, and nothing in these.
+
+    Constructs inside get at them, too.
+    """
+    pairs = zip(inputs.values, inputs.labels, strict=True)
+    whole = [Whole(v, name) for v, name in pairs if targets.is_tree(v)]
+    state = watch.reach.state
+    own = [s for s in slots if type(s) is Whole or id(s.owner) not in state]
+    return _without_repetition(tuple(own), whole)
 
 
 def _outermost(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
@@ -382,6 +399,9 @@ def attempts(
         run: gets the slots to use as state, and what is watched.
     """
     outer = _running.get()
+    depth = depth_of(inputs.site, outer)
+    if depth and targets.is_idle():
+        raise NobodyLeft(inputs.site)
     slots = outer.slots
     if inputs.attributes:
         slots = _outermost(_without_repetition(slots, inputs.attributes))
@@ -397,24 +417,15 @@ def attempts(
         )
         if watch is not None:
             watch.repeats = inputs.is_loop
-        if watch is not None and watch.reach.is_shared:
-            # Constructs inside get at them, too. What they hold is no slot besides.
-            pairs = zip(inputs.values, inputs.labels, strict=True)
-            whole = [Whole(v, name) for v, name in pairs if targets.is_tree(v)]
-            state = watch.reach.state
-            own = (s for s in slots if type(s) is Whole or id(s.owner) not in state)
-            slots = _without_repetition(tuple(own), whole)
-        if watch is not None and restore is None:
-            restore = targets.snapshot(inputs.values)
+            if watch.reach.is_shared:
+                slots = _with_whole(slots, inputs, watch)
+            if restore is None:
+                restore = targets.snapshot(inputs.values)
         around = outer.watch if watch is None else watch
-        running = Running(around, slots, outer)
-        attempt: Attempt | None = Attempt(current_attempt.get())
+        running = Running(inputs.site, around, slots, outer)
+        attempt: Attempt | None = Attempt(running_attempt())
         try:
-            return apart(
-                partial(run, slots, watch),
-                (_running, running),
-                (current_attempt, attempt),
-            )
+            return apart(run, (slots, watch), _running, running, attempt)
         except Changed as change:
             if change.watch is not watch:
                 raise
@@ -425,6 +436,9 @@ def attempts(
             if len(more) == len(slots):
                 raise _not_adopted(change.slots) from None
             slots = _outermost(more)
+        except (RecursionError, ArgumentError) as error:
+            check_depth(error, inputs.site, depth)
+            raise
         finally:
             if attempt is not None:
                 attempt.keep()

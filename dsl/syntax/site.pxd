@@ -1,10 +1,17 @@
 from lumijit.syntax.object_state cimport ObjectState
 
 
+cdef class Plan:
+    cdef readonly list goals
+    cdef readonly tuple labels
+    cdef readonly list outs
+
+
 cdef class SiteState(ObjectState):
     cdef public tuple attribute_labels
     cdef public tuple entries
-    cdef public list kept
+    cdef public tuple kept
+    cdef public Plan plan
     cdef public tuple labels
     cdef public object site
     cdef public tuple values

@@ -53,6 +53,22 @@ class Raising(NamedTuple):
     condition: str
 
 
+class Plan:
+    """What follows for a loop from which of its variables are state.
+
+    `outs` are the outputs that are, by position, and `goals` where they are in the
+    state; `labels` are the names of the state.
+    """
+
+    __slots__ = ("goals", "labels", "outs")
+
+    def __init__(self, site: Site, kept: tuple[int, ...]) -> None:
+        known = {i: k for k, i in enumerate(kept)}
+        self.outs = [j for j, i in enumerate(site.places) if i in known]
+        self.goals = [known[site.places[j]] for j in self.outs]
+        self.labels = tuple([site.ins[i] for i in kept])
+
+
 class Memory:
     """Keeps what the last run of a construct found out; only `control` knows what."""
 
@@ -87,6 +103,17 @@ class Site:
     #: The statement inside that raises for all elements which get there, if any.
     raising: Raising | None = None
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)
+    #: By the positions of the variables that are state.
+    plans: dict[tuple[int, ...], Plan] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def plan(self, kept: tuple[int, ...]) -> Plan:
+        """Return what follows from which variables are state."""
+        found = self.plans.get(kept)
+        if found is None:
+            found = self.plans[kept] = Plan(self, kept)
+        return found
 
     @cached_property
     def own_names(self) -> frozenset[str]:
@@ -181,11 +208,14 @@ class SiteState(ObjectState):
         self.site = site
         self.values = values
         #: The positions of variables among the inputs.
-        self.kept = [
-            i
-            for i, is_state in site.candidates
-            if is_state or not _is_constant(values[i].__class__)
-        ]
+        self.kept = tuple(
+            [
+                i
+                for i, is_state in site.candidates
+                if is_state or not _is_constant(values[i].__class__)
+            ]
+        )
+        self.plan = site.plan(self.kept)
         ins = site.ins
         trees = [i for i in site.passed if targets.is_tree(values[i])]
         if trees or slots:
@@ -195,7 +225,7 @@ class SiteState(ObjectState):
         else:
             self.belong_to(site, is_loop)
         self.attribute_labels = self.labels_of_slots(ins) if slots else ()
-        self.labels = (*[ins[i] for i in self.kept], *self.attribute_labels)
+        self.labels = (*self.plan.labels, *self.attribute_labels)
         self.entries = (*[values[i] for i in self.kept], *self.values_apart())
 
     def enter(self, entries: tuple[Any, ...]) -> list[Any]:
@@ -259,7 +289,7 @@ def _runs_code(cls: type[Any], name: str) -> bool:
 def inputs_of(site: Site, values: tuple[Any, ...]) -> Inputs:
     """Return what a run of a construct gets and assigns."""
     attributes = attributes_of(site, values) if site.paths else ()
-    return Inputs(values, site.ins, site.own_names, attributes, site.is_loop)
+    return Inputs(site, values, site.ins, site.own_names, attributes, site.is_loop)
 
 
 def attributes_of(site: Site, values: tuple[Any, ...]) -> list[Attribute]:
