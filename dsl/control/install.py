@@ -29,7 +29,7 @@ from lumijit.control.state import by_lane, is_array, known_condition, node_of
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
-from lumijit.pytree import Parts
+from lumijit.pytree import Parts, kind_of
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.standing import settle, stand
@@ -158,6 +158,7 @@ targets.blend = identity.blend
 targets.exchange = identity.Exchange
 targets.brought_back = identity.brought_back
 targets.is_array = _is_array
+targets.is_part = lambda value: kind_of(type(value)) is not None
 targets.is_tree = _is_tree
 targets.holds = _holds
 targets.is_idle = is_idle

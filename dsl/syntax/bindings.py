@@ -52,6 +52,7 @@ class Targets:
             that is an array is looked after under flag Debug.
         as_number: Has an array stand for a number, and returns it.
         settle: Has variables' arrays stand for no numbers, after outermost constructs.
+        is_part: Tells whether a value is a container or a nested array.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
             function that receives it may change in place.
         runs_plain: Tells whether arrays count as numbers, one lane of each.
@@ -93,6 +94,7 @@ class Targets:
     is_idle: Callable[[], bool]
     runs_plain: Callable[[], bool]
     plain_range: Callable[..., Any]
+    is_part: Callable[[Any], bool]
     is_tree: Callable[[Any], bool]
     logical_and: Callable[[Any, Any], Any]
     logical_or: Callable[[Any, Any], Any]

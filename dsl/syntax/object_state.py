@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ctypes import ArgumentError
+from operator import is_
 from typing import Any
 
 from lumijit.runtime.contexts import Attempt, Variable, apart, on_error, running_attempt
@@ -360,7 +361,7 @@ def _with_whole(
 
 def _outermost(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
     """Leave out entries of what is the value of another slot, or in it."""
-    if len(slots) == 1:
+    if len(slots) == 1 or not any([targets.is_part(s.owner) for s in slots]):
         return slots
     inside = [
         id(part)
@@ -368,8 +369,6 @@ def _outermost(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
         if type(slot) is not Whole
         for part in targets.containers_in(slot.read())
     ]
-    if not inside:
-        return slots
     return tuple([s for s in slots if type(s) is Whole or id(s.owner) not in inside])
 
 
@@ -432,10 +431,10 @@ def attempts(
             attempt = None
             if restore is not None:
                 restore()
-            more = _without_repetition(slots, change.slots)
-            if len(more) == len(slots):
+            more = _outermost(_without_repetition(slots, change.slots))
+            if len(more) == len(slots) and all(map(is_, more, slots)):
                 raise _not_adopted(change.slots) from None
-            slots = _outermost(more)
+            slots = more
         except (RecursionError, ArgumentError) as error:
             check_depth(error, inputs.site, depth)
             raise

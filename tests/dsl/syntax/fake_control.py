@@ -242,6 +242,7 @@ class Control:
             is_idle=_never,
             runs_plain=_never,
             plain_range=range,
+            is_part=_never,
             is_tree=_is_tree,
             while_loop=self.while_loop,
             if_stmt=self.if_stmt,
