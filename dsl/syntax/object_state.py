@@ -359,16 +359,12 @@ def _with_whole(
     return _without_repetition(tuple(own), whole)
 
 
-def _outermost(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """Leave out entries of what is the value of another slot, or in it."""
-    if len(slots) == 1 or not any([targets.is_part(s.owner) for s in slots]):
+def _outermost(slots: tuple[Slot, ...], inputs: Inputs) -> tuple[Slot, ...]:
+    """Leave out entries of what is an input, the value of another slot, or in these."""
+    if not any([targets.is_part(s.owner) for s in slots]):
         return slots
-    inside = [
-        id(part)
-        for slot in slots
-        if type(slot) is not Whole
-        for part in targets.containers_in(slot.read())
-    ]
+    values = [slot.read() for slot in slots if type(slot) is not Whole]
+    inside = set(map(id, targets.containers_in((*inputs.values, *values))))
     return tuple([s for s in slots if type(s) is Whole or id(s.owner) not in inside])
 
 
@@ -403,7 +399,9 @@ def attempts(
         raise NobodyLeft(inputs.site)
     slots = outer.slots
     if inputs.attributes:
-        slots = _outermost(_without_repetition(slots, inputs.attributes))
+        slots = _without_repetition(slots, inputs.attributes)
+    if slots:
+        slots = _outermost(slots, inputs)
     restore = None
     while True:
         watch = targets.watch(
@@ -431,7 +429,8 @@ def attempts(
             attempt = None
             if restore is not None:
                 restore()
-            more = _outermost(_without_repetition(slots, change.slots))
+            more = _without_repetition(slots, change.slots)
+            more = _outermost(more, inputs)
             if len(more) == len(slots) and all(map(is_, more, slots)):
                 raise _not_adopted(change.slots) from None
             slots = more

@@ -455,3 +455,33 @@ def test_one_array_of_two_objects_parts(kind: Any) -> None:
             t = s * 0.5 if i == 1 else t
         wanted.append(s + 100 * t)
     np.testing.assert_allclose(first.numpy(), wanted)
+
+
+@lj.syntax
+def raised(p: Any, k: Any) -> None:
+    for _ in range(k):
+        p += 0.5
+
+
+@pytest.mark.parametrize("held", ["attribute", "item", "field"])
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_an_entry_is_an_argument_of_what_changes_it(held: str, symbolic: bool) -> None:
+    @lj.syntax
+    def program(x: Any, k: Any) -> Any:
+        array = Array2f(x, x)
+        z: Any = {"attribute": Ball(x), "item": [array], "field": Ray(array, x)}[held]
+        if held == "attribute":
+            z.p = array
+        for _ in range(k):
+            if held == "attribute":
+                raised(z.p, k)
+            elif held == "item":
+                raised(z[0], k)
+            else:
+                raised(z.o, k)
+        return array.x
+
+    with lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic):
+        found = program(Float(X), UInt(K)).numpy()
+    wanted = [x + 0.5 * k * k for x, k in zip(X, K, strict=True)]
+    np.testing.assert_array_equal(found, wanted)
