@@ -48,6 +48,12 @@ cpdef Node _or(Node a, Node b)
 
 cpdef Node _xor(Node a, Node b)
 
+cdef Node _shifted(Op by, Node a, Node b)
+
+cpdef Node _shift_left(Node a, Node b)
+
+cpdef Node _shift_right(Node a, Node b)
+
 cpdef Node _extreme(Node a, Node b)
 
 cpdef Node _equal(Node a, Node b)

@@ -306,22 +306,28 @@ def _xor(a: Node, b: Node) -> Node | None:
     return None
 
 
-def _shift(op: Op) -> Rule:
-    def rule(a: Node, b: Node) -> Node | None:
-        if a.op is LITERAL and a.attr == 0:
-            return trace.literal(a.type, 0, b.size)
-        if b.op is not LITERAL or (b.size != 1 and b.size != a.size):
-            return None
-        amount = b.attr
-        if amount == 0:
-            return a
-        if not 0 < amount < a.type.bits:
-            if op is lo.SHL_BY or not a.type.is_signed:
-                return trace.literal(a.type, 0, a.size)
-            amount = a.type.bits - 1
-        return trace.append(op, a.type, (a,), amount)
+def _shifted(by: Op, a: Node, b: Node) -> Node | None:
+    """Shift by a known distance, which is part of the operation `by`."""
+    if a.op is LITERAL and a.attr == 0:
+        return trace.literal(a.type, 0, b.size)
+    if b.op is not LITERAL or (b.size != 1 and b.size != a.size):
+        return None
+    amount, bits = b.attr, a.type.bits
+    if amount == 0:
+        return a
+    if not 0 < amount < bits:
+        if by is lo.SHL_BY or not a.type.is_signed:
+            return trace.literal(a.type, 0, a.size)
+        amount = bits - 1
+    return trace.append(by, a.type, (a,), amount)
 
-    return rule
+
+def _shift_left(a: Node, b: Node) -> Node | None:
+    return _shifted(lo.SHL_BY, a, b)
+
+
+def _shift_right(a: Node, b: Node) -> Node | None:
+    return _shifted(lo.SHR_BY, a, b)
 
 
 def _rotate(to_right: bool) -> Rule:
@@ -380,8 +386,8 @@ RULES: dict[Op, Rule] = {
     lo.AND: _and,
     lo.OR: _or,
     lo.XOR: _xor,
-    lo.SHL: _shift(lo.SHL_BY),
-    lo.SHR: _shift(lo.SHR_BY),
+    lo.SHL: _shift_left,
+    lo.SHR: _shift_right,
     lo.ROTL: _rotate(to_right=False),
     lo.ROTR: _rotate(to_right=True),
     lo.EQ: _equal,

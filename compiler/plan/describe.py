@@ -184,8 +184,7 @@ def describe(
         if versions are read, or what regions find where they write, sizes differ, or
         something must be there first.
     """
-    node = outputs[0] if outputs else effects[0]
-    began, size = interruptions[0], node.size
+    began, size = interruptions[0], (outputs or effects)[0].size
     if not _are_computed(outputs, size):
         return None
     key: list[Any] = []
@@ -201,8 +200,7 @@ def describe(
         node.walk, node.number = walk, count
         if inside + count - 1 - len(values) > most:
             return TOO_LONG
-        op = node.op
-        attr = node.attr
+        op, attr = node.op, node.attr
         if op is EVALUATED:
             key.append(_ENTRY if node.size == 1 else op)
             buffer: Any = node.buffer
