@@ -259,9 +259,10 @@ def watch(
         return None
     outside = Outside(own_variables(functions, values, labels, own_names), around)
     entries = [value for _, value in owned]
-    outside.leave(entries, [name for name, _ in owned])
+    # (An object in one entry may lead to the array of another one.)
     flat = [leaf for leaf in Parts(entries).leaves if isinstance(leaf, FlatArray)]
     outside.reach.seen.update(map(id, flat))
+    outside.leave(entries, [name for name, _ in owned])
     outside.leave(values, labels)
     outside.follow(functions)
     return None if outside.is_empty else outside

@@ -28,33 +28,32 @@ def filled(parts: Parts, other: Parts) -> Parts:
     """Return a side's results, with zeros like the other's for what is undefined."""
     result = Parts((), parts._labels)
     result.values = parts.values
-    nothing = Parts(())
     mine, theirs = _Source(parts), _Source(other)
-    zeros: dict[int, Any] = {}
     for a, b in zip(parts.values, other.values, strict=True):
         is_missing = type(a) is Undefined and type(b) is not Undefined
-        _take(nothing if is_missing else result, mine, None)
-        _take(result if is_missing else nothing, theirs, zeros)
+        _move(Parts(()) if is_missing else result, mine)
+        part = Parts(())
+        _move(part, theirs)
+        if is_missing:
+            part.values = (b,)
+            zeros = {id(leaf): zeros_like(leaf) for leaf in part.leaves}
+            result._take(part.together([zeros[id(leaf)] for leaf in part.leaves]), 0)
     return result
 
 
-def _take(target: Parts, source: _Source, zeros: dict[int, Any] | None) -> None:
-    """Append a node and what is in it; with `zeros` by the ids of leaves, like it."""
+def _move(target: Parts, source: _Source) -> None:
+    """Append a node, and what is in it."""
     kind = next(source.outline)
     target.outline.append(kind)
     if kind is None:
-        leaf = next(source.leaves)
-        if zeros is not None:
-            leaf = zeros.setdefault(id(leaf), zeros_like(leaf))
-        target.leaves.append(leaf)
+        target.leaves.append(next(source.leaves))
         return
     keys = next(source.outline)
     target.outline.append(keys)
     target.containers.append(next(source.containers))
     if kind.is_array:
         array, items = next(source.nested)
-        # What is like an array isn't that array.
-        target.nested.append(array if zeros is None else object())
+        target.nested.append(array)
         target.items.append(items)
     for _ in keys:
-        _take(target, source, zeros)
+        _move(target, source)

@@ -485,3 +485,70 @@ def test_an_entry_is_an_argument_of_what_changes_it(held: str, symbolic: bool) -
         found = program(Float(X), UInt(K)).numpy()
     wanted = [x + 0.5 * k * k for x, k in zip(X, K, strict=True)]
     np.testing.assert_array_equal(found, wanted)
+
+
+@lj.syntax
+def left_once_changed(z: Any, x: Any, k: Any) -> Any:
+    if k > 1:
+        z.step()
+        if x > 4:
+            return z.p
+    return z.p
+
+
+@lj.syntax
+def changed_here(z: Any, x: Any, k: Any) -> Any:
+    if k > 1:
+        z.p = z.made(x + 1)
+        if x > 4:
+            return z.p
+    return z.p
+
+
+@lj.syntax
+def left_in_some_turn(z: Any, x: Any, k: Any) -> Any:
+    for i in range(k):
+        z.step()
+        if x + i > 5:
+            return z.p
+    return z.p
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "program", [left_once_changed, changed_here, left_in_some_turn]
+)
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_returned_after_it_changed(
+    kind: Callable[[Any], Any], program: Any, symbolic: bool
+) -> None:
+    def run(x: Any, k: Any) -> Any:
+        z = kind(x)
+        z.p = program(z, x, k)
+        return z.total()
+
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+    ):
+        found = run(Float(X), UInt(K)).numpy()
+    alone = [run(Float(x), UInt(k))[0] for x, k in zip(X, K, strict=True)]
+    np.testing.assert_array_equal(found, alone)
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_parts_of_objects_in_lists(symbolic: bool) -> None:
+    @lj.syntax
+    def program(x: Any, k: Any) -> Any:
+        s = Ball(x)
+        s.p = [Ball(x), {"a": Struct(x)}]
+        if k > 0:
+            s.p[0].p.y += 0.25
+            s.p[1]["a"].p.o.x += 0.5
+        return s.p[0].p.y + 100 * s.p[1]["a"].p.o.x
+
+    with lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic):
+        found = program(Float(X), UInt(K)).numpy()
+    both = zip(X, K, strict=True)
+    wanted = [x + 1 + 100 * x + (50.25 if k > 0 else 0) for x, k in both]
+    np.testing.assert_allclose(found, wanted)
