@@ -257,6 +257,9 @@ class RegionWriter:
         own = {n for n in ins if not n.startswith(PREFIX)}
         sure = {n for n in rebound if n in assignable or n.startswith(PREFIX)}
         sure |= effects.changed & own
+        if effects.calls:
+            # Whom it calls may have the variable of an outer function, too.
+            sure |= self.scope.nonlocal_names & own
         sure |= {n for n in hints.include if self.definitions.is_variable(n)}
         lent = self.scope.lent if effects.calls else frozenset()
         # The functions of the construct assign to the cells of all they take.

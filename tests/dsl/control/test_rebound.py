@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import lumijit as lj
-from lumijit.llvm.ad import Float64, Int
+from lumijit.llvm.ad import Array2f, Float, Float64, Int, UInt
 from lumijit.runtime.errors import SyntaxTransformError
 
 from .by_element import K, Program, X, check, expected
@@ -427,3 +427,36 @@ def test_what_others_could_see_is_refused(function: Program, symbolic: bool) -> 
         pytest.raises(SyntaxTransformError, match=REFUSED[function]),
     ):
         lj.syntax(function)(Int(K), Float64(X))
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+@pytest.mark.parametrize("is_nested", [True, False])
+def test_a_called_function_rebinds_what_is_nonlocal_in_both(
+    symbolic: bool, is_nested: bool
+) -> None:
+    def program(x: Any, k: Any, is_assigned: bool) -> Any:
+        z = Array2f(x + 1, 1) if is_nested else Float(x) + 1
+
+        def halve() -> None:
+            nonlocal z
+            z = z * 0.5
+
+        @lj.syntax
+        def inner() -> Any:
+            nonlocal z
+            if is_assigned:
+                z = z + 1
+            if k > 0:
+                halve()
+            return z
+
+        found = inner()
+        return found.x if is_nested else found
+
+    x, k = [1, 2, 3], [0, 2, 1]
+    for is_assigned in (False, True):
+        with lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic):
+            found = program(Float(x), UInt(k), is_assigned)
+        first = [v + 1 + is_assigned for v in x]
+        wanted = [v / 2 if n else v for v, n in zip(first, k, strict=True)]
+        assert list(found) == wanted
