@@ -185,10 +185,18 @@ class Runtime(Conditions):
             "a Python bool, as in bool(lumijit.any(...)).",
         )
 
-    def require_plain(self, value: Any, site: int, reason: str) -> Any:
-        """Return `value`, which must not be an array."""
+    def require_plain(self, value: Any, site: int) -> Any:
+        """Return what `match` inspects, which must not be an array."""
         if targets.is_array(value):
-            self.refuse(site, reason)
+            where = self.sites[site]
+            raise syntax_error(
+                where.filename,
+                where.function,
+                where.place,
+                "'match' on an array can't be part of vectorized control flow "
+                f"({errors.where()})",
+                "write 'if' and 'elif' with comparisons instead.",
+            )
         return value
 
     # Branches and loops.

@@ -206,13 +206,10 @@ class RegionWriter:
         effects = self.effects.header(node)
         header = effects.writes - effects.deletes
         rewrite = self.rewriter.rewrite
-        reason = build.constant("'match' on an array")
 
         def require_plain(value: Any) -> Any:
             site = build.constant(self.definitions.site(node.stmt, "match"))
-            return build.located(
-                build.call("require_plain", value, site, reason), value
-            )
+            return build.located(build.call("require_plain", value, site), value)
 
         stmt = write_block(node, write, rewrite, require_plain, bound, header)
         bound -= self.effects.deep(node).deletes

@@ -129,6 +129,7 @@ def f(x):
     return 3
 """
     refused(text, "'match' on an array can't be part", "match 1")
+    refused(text, "write 'if' and 'elif'", "match 1")
 
 
 def test_assignment_to_a_global() -> None:
