@@ -114,10 +114,11 @@ class Outside:
         ignored: Ignored = _none,
         since: Moment = _START,
         counts_plain: bool = False,
+        is_undone: bool = False,
     ) -> list[Change]:
         """Put back what changed since a moment and has to do with arrays.
 
-        Return what that was.
+        Return what that was. If what ran `is_undone`, all else is put back, too.
         """
         changes: list[Change] = []
         reach = self.reach
@@ -144,7 +145,7 @@ class Outside:
         owned = [
             (place, place.contents())
             for place, _, _ in pairs
-            if others and id(place) not in others and type(place.owner) is not tuple
+            if others and id(place) not in others and not isinstance(place.owner, tuple)
         ]
         for place, _ in owned:
             place.fill(place.before)
@@ -157,6 +158,8 @@ class Outside:
                 if kept is MISSING:
                     kept = default_of(place.owner, key, MISSING)
                 inside.insert(0, Change(place, key, kept, after))
+            elif is_undone:
+                place.put_back([key])
         for place, held in owned:
             place.fill(held)
         return changes + inside
@@ -179,8 +182,10 @@ class Outside:
         try:
             result = run()
         except BaseException as error:
-            changes = self.restore(WHOLE, ignored, _START, adopt is not None)
-            if changes and adopt is not None and isinstance(error, Exception):
+            is_final = isinstance(error, Exception)
+            counts = adopt is not None
+            changes = self.restore(WHOLE, ignored, _START, counts, not is_final)
+            if changes and adopt is not None and is_final:
                 # Symbolic values that were left behind may be the reason.
                 adopt(changes)
             raise
@@ -320,12 +325,13 @@ def left_alone(
 
 def standing_in(
     outside: Outside, originals: Sequence[Any], given: Sequence[Any]
-) -> Callable[[], list[tuple[Outside, list[tuple[Location, Any, str]]]]]:
+) -> Callable[[], tuple[list[tuple[Outside, list[tuple[Location, Any, str]]]], bool]]:
     """Note which arrays stand in for others while a body runs.
 
     Returns:
         A function that lists, later, the places which hold originals of those that
-        the body has changed in place, each with who watches it.
+        the body has changed in place, each with who watches it; and tells whether
+        originals were changed themselves, which is undone.
     """
     pairs = list(stood_for(originals, given))
     if pairs:
@@ -334,11 +340,10 @@ def standing_in(
         own = set(map(id, parts.nested + parts.leaves))
         pairs = [pair for pair in pairs if id(pair[0]) not in own]
 
-    def changed() -> list[tuple[Outside, list[tuple[Location, Any, str]]]]:
+    def changed() -> tuple[list[Any], bool]:
         found = []
         ids = {id(pair[0]) for pair in pairs if is_changed(*pair)}
-        for original, _, held in pairs:
-            put_back(original, held)
+        is_undone = any([put_back(original, held) for original, _, held in pairs])
         watcher: Outside | None = outside if ids else None
         while watcher is not None:
             entries = [
@@ -350,7 +355,7 @@ def standing_in(
             if entries:
                 found.append((watcher, entries))
             watcher = watcher.around
-        return found
+        return found, is_undone
 
     return changed
 

@@ -104,9 +104,14 @@ def is_changed(original: Any, given: Any, held: Any) -> bool:
     return not (same_items(original._items, own) and same_items(given._items, others))
 
 
-def put_back(original: Any, held: Any) -> None:
-    """Undo what a body did to an array for which another one stood in."""
+def put_back(original: Any, held: Any) -> bool:
+    """Undo what a body did to an array for which another one stood in, if anything."""
+    own, _ = held
     if isinstance(original, NestedArray):
-        original._items[:] = held[0]
-    elif original._node is not held[0] and not is_written(original):
-        original._go_back(held[0])
+        is_same = same_items(original._items, own)
+        original._items[:] = own
+    else:
+        is_same = original._node is own or is_written(original)
+        if not is_same:
+            original._go_back(own)
+    return not is_same

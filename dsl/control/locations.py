@@ -72,11 +72,15 @@ class Location:
 
     def contents(self) -> Any:
         """Return all that there is, to `fill` it again."""
-        raise NotImplementedError
+        return self.current()
 
     def fill(self, contents: Any) -> None:
         """Put other contents in the place of all that there is."""
-        raise NotImplementedError
+        now = self.current()
+        for key in now | contents:
+            value = contents.get(key, MISSING)
+            if now.get(key, MISSING) is not value:
+                self.put(key, value)
 
     def step(self, key: Any) -> str:
         """Return how a program goes on from the owner to an entry."""
@@ -229,12 +233,6 @@ class SlotLocations(Location):
             self.names[key].__delete__(self.owner)
         else:
             self.names[key].__set__(self.owner, value)
-
-    def fill(self, contents: Any) -> None:
-        """Give all slots other values."""
-        for key, present in self.current().items():
-            if contents[key] is not present:
-                self.put(key, contents[key])
 
 
 class ClassAttributes(Location):

@@ -149,17 +149,13 @@ class ObjectState:
 
     def _share(self, one: Any, other: Any) -> None:
         """Refuse to change an object that names have in some elements only."""
-        where = self._where
         first, second = (self._label_of(name) for name in (one, other))
         problem = f"{first!r} and {second!r} are one object in some elements only"
         if second in (first, _before(first)):
             problem = f"{first!r} is another object than before in some elements only"
-        raise syntax_error(
-            where.filename,
-            where.function,
-            where.place,
-            f"{problem}, and the {where.kind!r} here changes it, which whoever has the "
-            "other one would see, too",
+        raise self._refused(
+            f"{problem}, and the {self._where.kind!r} here changes it, which whoever "
+            "has the other one would see, too",
             "assign the contents of an object (a.x = b.x) in place of the object (a = "
             "b), or make new objects in place of changing them.",
         )
@@ -190,13 +186,13 @@ class ObjectState:
         else:
             result = self._handing(self.handed, function, args, part, names, left)
         if changed is not None:
-            self._adopt_others(changed())
+            self._adopt_others(*changed())
         attempt = running_attempt()
         if attempt is not None:
             attempt.carry_out()
         return result
 
-    def _adopt_others(self, changed: Iterable[Any]) -> None:
+    def _adopt_others(self, changed: Iterable[Any], is_undone: bool) -> None:
         """Make places state which hold arrays that others stood for, as who watches."""
         for watcher, found in changed:
             owned = self.owned()
@@ -207,6 +203,17 @@ class ObjectState:
             ]
             if new:
                 self._adopt(watcher, new)
+        if is_undone:
+            raise self._refused(
+                f"an array of the state of the {self._where.kind!r} here changes by "
+                "way of an object that was made inside of the construct around it",
+                "make that object before, or give it copies of arrays (Float(a)).",
+            )
+
+    def _refused(self, problem: str, fix: str) -> Exception:
+        """Word an error for what this construct can't follow."""
+        where = self._where
+        return syntax_error(where.filename, where.function, where.place, problem, fix)
 
     def _handing(
         self,
@@ -261,7 +268,7 @@ class ObjectState:
 
         That is, arrays for which others stand in: in `args`, and in the slots.
         """
-        return list
+        return lambda: ([], False)
 
     @staticmethod
     def _adopt(watch: Any, found: list[tuple[Any, Any, str]]) -> None:
@@ -296,10 +303,7 @@ class ObjectState:
         return tuple(names)
 
     def owned(self) -> list[tuple[Any, Any]]:
-        """List object and key of the slots, and of those of constructs around.
-
-        (What is in a container that is state here may be state of its own there.)
-        """
+        """List object and key of the slots, and of those of constructs around."""
         slots = list(self.slots)
         running: Running | None = _running.get()
         while running is not None:
@@ -331,6 +335,8 @@ class Running:
         self.around = around
 
 
+# A construct is run at most so many times more; what is found is found in a few.
+_MOST_ATTEMPTS = 300
 _OUTERMOST = Running(None, None, (), None)
 _running = Variable("running", _OUTERMOST)
 
@@ -371,11 +377,9 @@ def _outermost(slots: tuple[Slot, ...], inputs: Inputs) -> tuple[Slot, ...]:
 def _not_adopted(slots: Iterable[Slot]) -> StateError:
     """Word the error for what is state already and yet changes besides."""
     labels = ", ".join(sorted({slot.label for slot in slots}))
-    return StateError(
-        "vectorized control flow",
-        f"called functions change '{labels}' in a way that can't be followed",
-        "return new values from them, and assign these to variables.",
-    )
+    problem = f"'{labels}' changes in a way that can't be followed"
+    mend = "return new values from called functions, and assign these to variables."
+    return StateError("vectorized control flow", problem, mend)
 
 
 def attempts(
@@ -403,7 +407,9 @@ def attempts(
     if slots:
         slots = _outermost(slots, inputs)
     restore = None
+    count = 0
     while True:
+        count += 1
         watch = targets.watch(
             functions,
             inputs.values,
@@ -429,9 +435,9 @@ def attempts(
             attempt = None
             if restore is not None:
                 restore()
-            more = _without_repetition(slots, change.slots)
-            more = _outermost(more, inputs)
-            if len(more) == len(slots) and all(map(is_, more, slots)):
+            more = _outermost(_without_repetition(slots, change.slots), inputs)
+            is_same = len(more) == len(slots) and all(map(is_, more, slots))
+            if is_same or count > _MOST_ATTEMPTS:
                 raise _not_adopted(change.slots) from None
             slots = more
         except (RecursionError, ArgumentError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.llvm import PCG32, Array2f, Array22f, Float, UInt, UInt64
-from lumijit.runtime.errors import StateError
+from lumijit.runtime.errors import StateError, SyntaxTransformError
 
 X, K = [1, 2, 200, 5], [2, 0, 1, 3]
 
@@ -552,3 +553,63 @@ def test_parts_of_objects_in_lists(symbolic: bool) -> None:
     both = zip(X, K, strict=True)
     wanted = [x + 1 + 100 * x + (50.25 if k > 0 else 0) for x, k in both]
     np.testing.assert_allclose(found, wanted)
+
+
+@dataclass(slots=True)
+class Slots:
+    a: Any
+    v: Any
+
+
+WORLD = SimpleNamespace()
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_slots_and_globals(symbolic: bool) -> None:
+    """One entry is changed here and another one by a method; a copy replaces."""
+
+    class Stepped(Ball):
+        def step(self) -> None:
+            self.p.v += 1
+
+    @lj.syntax
+    def in_slots(x: Any, k: Any) -> Any:
+        z = Stepped(x)
+        z.p = Slots(Float(x), Float(x))
+        i = UInt(0)
+        while i < k:
+            i += 1
+            z.p.a = z.p.a + 1
+            z.step()
+        return z.p.a + 100 * z.p.v
+
+    @lj.syntax
+    def in_globals(x: Any, k: Any) -> Any:
+        WORLD.z = [Float(x), Float(x)]
+        WORLD.ray = Ray(Array2f(x, x), Float(x))
+        if k < 3:
+            WORLD.z = list(WORLD.z)
+            WORLD.ray = copy.copy(WORLD.ray)
+            for _ in range(k):
+                WORLD.z[0] += 1
+                WORLD.ray.o.y += 1
+        return WORLD.z[0] + 100 * WORLD.ray.o.y
+
+    def run_globals() -> Any:
+        return in_globals(Float(X), UInt(K)).numpy()
+
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+    ):
+        found = in_slots(Float(X), UInt(K)).numpy()
+        wanted = [101 * (x + k) for x, k in zip(X, K, strict=True)]
+        np.testing.assert_allclose(found, wanted)
+        if symbolic:
+            with pytest.raises(SyntaxTransformError, match="made inside of the const"):
+                run_globals()
+            return
+        second = run_globals()
+    pairs = list(zip(X, K, strict=True))
+    wanted = [101 * (x + (k if k < 3 else 0)) for x, k in pairs]
+    np.testing.assert_allclose(second, wanted)

@@ -229,7 +229,7 @@ class Control:
         return dict(
             loop_mode=_nothing,
             watch=_nothing,
-            standing_in=lambda *_: list,
+            standing_in=lambda *_: lambda: ([], False),
             snapshot=lambda _: lambda: None,
             objects_in=lambda _: {},
             containers_in=lambda _: [],
