@@ -1,4 +1,4 @@
-"""Objects that have an array, a struct, a list or a dictionary, which methods change."""
+"""Objects with an array, a struct, a list or a dictionary, which methods change."""
 
 from __future__ import annotations
 
