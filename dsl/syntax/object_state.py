@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ctypes import ArgumentError
+from functools import partial
 from operator import is_
 from typing import Any
 
@@ -268,7 +269,7 @@ class ObjectState:
 
         That is, arrays for which others stand in: in `args`, and in the slots.
         """
-        return lambda: ([], False)
+        return partial(tuple, ((), False))
 
     @staticmethod
     def _adopt(watch: Any, found: list[tuple[Any, Any, str]]) -> None:
