@@ -269,6 +269,8 @@ def watch(
     outside.reach.seen.update(map(id, flat))
     outside.leave(entries, [name for name, _ in owned])
     outside.leave(values, labels)
+    if around is not None:
+        outside.reach.follow_arguments(around.reach)
     outside.follow(functions)
     return None if outside.is_empty else outside
 

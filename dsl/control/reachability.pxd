@@ -14,6 +14,8 @@ cdef class Reach:
     cdef public list functions
     cdef public set seen
     cdef public set state
+    cdef public set _arguments
+    cdef public list _met
     cdef public object is_shared
     cdef public object watches_contents
     cdef public object _known

@@ -113,6 +113,10 @@ class Reach:
         self.seen: set[int] = set() if around is None else set(around.seen)
         # Containers of the construct's state; whether others hold one of them.
         self.state: set[int] = set()
+        # Nested arrays of it, and where they are besides: constructs inside that don't
+        # get them watch them there.
+        self._arguments: set[int] = set()
+        self._met: list[tuple[Any, Location | None]] = []
         self.is_shared: bool = around is not None and around.is_shared
         self._known = None if known is None else known.seen
         known_modules = None if around is None else around.modules
@@ -141,6 +145,7 @@ class Reach:
             self._namespaces.add(id(root.__globals__))
         places, seen, state, looks = self.places, self.seen, self.state, self._looks
         arrays, nodes, holders = self.arrays, self.nodes, self.holders
+        arguments = self._arguments
         self._visit(root, None, label)
         while self._followed < len(places):
             place = places[self._followed]
@@ -151,6 +156,8 @@ class Reach:
                     continue
                 if id(value) in seen:
                     self.is_shared |= id(value) in state
+                    if id(value) in arguments:
+                        self._met.append((value, place))
                     continue
                 if looks.get(kind) is not _is_array:
                     self._visit(value, place, "")
@@ -170,9 +177,11 @@ class Reach:
 
     def leave(self, containers: Sequence[Any]) -> None:
         """Leave state out, but not its methods; note if others hold a part of it."""
-        keys = {id(v) for v in containers if not isinstance(v, ArrayBase) and v != ()}
+        arrays = {id(v) for v in containers if isinstance(v, ArrayBase)}
+        keys = {id(v) for v in containers if id(v) not in arrays and v != ()}
         self.is_shared |= not self.seen.isdisjoint(keys - self.state)
         self.state |= keys
+        self._arguments |= arrays
         self.seen.update(map(id, containers))
         for kind in dict.fromkeys(map(type, containers)):
             found = look_at(kind)
@@ -180,6 +189,18 @@ class Reach:
                 self._visit(kind, None, "")
             elif found.names:
                 _look_at_names(self, found)
+
+    def follow_arguments(self, around: Reach) -> None:
+        """Find the nested arrays that the construct around gets, and this one doesn't.
+
+        They are looked for where they are besides.
+        """
+        for value, place in around._met:
+            if id(value) in self._arguments:
+                self._met.append((value, place))
+            else:
+                self.seen.discard(id(value))
+                self._visit(value, place, "")
 
     def changed(self, span: Span) -> list[Location]:
         """List the places that don't hold the very objects that they held."""
