@@ -9,10 +9,11 @@ from lumijit.pytree cimport Parts
 cdef class Start:
     cdef readonly list kinds
     cdef readonly Py_ssize_t size
+    cdef readonly dict twins
 
 
 @cython.locals(kinds=list, size=Py_ssize_t, node=Node)
-cpdef Start start_of(object leaves, Py_ssize_t width)
+cpdef Start start_of(object leaves, Py_ssize_t width, dict twins)
 
 
 cdef class Findings:

@@ -24,13 +24,14 @@ from lumijit.syntax.site import Memory
 
 
 class Start:
-    """How a run begins: the kinds of its leaves, and their largest size."""
+    """How a run begins: the kinds of its leaves, which are twins, the largest size."""
 
-    __slots__ = ("kinds", "size")
+    __slots__ = ("kinds", "size", "twins")
 
-    def __init__(self, kinds: list[Any], size: int) -> None:
+    def __init__(self, kinds: list[Any], size: int, twins: dict[int, int]) -> None:
         self.kinds = kinds
         self.size = size
+        self.twins = twins
 
 
 class Findings:
@@ -63,7 +64,7 @@ class Findings:
 
     def sizes_for(self, start: Start) -> tuple[dict[int, int], dict[int, int]] | None:
         """Return sizes and widths to begin with; None if the run looks otherwise."""
-        if start.kinds != self.start.kinds:
+        if start.kinds != self.start.kinds or start.twins != self.start.twins:
             return None
         sizes, widths = self.sizes, self.widths
         if start.size == self.start.size:
@@ -86,7 +87,7 @@ def memory_of(body: Callable[..., Any]) -> Memory:
     return memory
 
 
-def start_of(leaves: Sequence[Any], width: int) -> Start:
+def start_of(leaves: Sequence[Any], width: int, twins: dict[int, int]) -> Start:
     """Describe how a run begins, whose first condition has a width."""
     kinds: list[Any] = [width > 1]
     size = width
@@ -97,7 +98,7 @@ def start_of(leaves: Sequence[Any], width: int) -> Start:
             kinds += (node.size > 1, node.op is LITERAL)
             if node.size > size:
                 size = node.size
-    return Start(kinds, size)
+    return Start(kinds, size, twins)
 
 
 class Knowledge:
@@ -131,7 +132,7 @@ class Knowledge:
         # Local buffers that turned out wider than they were given to the body.
         self.grown: list[local.Buffer] = []
         self._memory = memory
-        self._start = start_of(parts.leaves, width)
+        self._start = start_of(parts.leaves, width, self.twins)
         self._first: list[Any] | None = list(parts.leaves)
 
     def foresee(self) -> None:

@@ -130,6 +130,7 @@ class SymbolicLoop(Knowledge):
         values: list[Any] = []
         args: dict[int, Node] = {}
         known: dict[tuple[int, int], int] = {}
+        leaders = self.leaders = {}
         for k, value in enumerate(self.parts.leaves):
             node = node_of(value)
             if node is None or k in self.indexed:
@@ -138,7 +139,7 @@ class SymbolicLoop(Knowledge):
             group = self.separate.get(k, -1) if self.separate else -1
             key = (id(value), -1 if self.is_joining else group)
             first = known.setdefault(key, k)
-            self.leaders[k] = first
+            leaders[k] = first
             if first != k:
                 values.append(values[first])
                 continue

@@ -56,7 +56,7 @@ cdef class Running:
     cdef readonly tuple slots
 
 
-cdef tuple _with_whole(tuple slots, Inputs inputs, object watch)
+cdef tuple _with_whole(tuple slots, Inputs inputs)
 
 @cython.locals(outer=Running)
 cpdef attempts(Inputs inputs, tuple functions, object run)

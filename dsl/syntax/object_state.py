@@ -352,25 +352,22 @@ def _without_repetition(
     return slots
 
 
-def _with_whole(
-    slots: tuple[Slot, ...], inputs: Inputs, watch: Any
-) -> tuple[Slot, ...]:
-    """Return slots with the containers that a construct gets, and nothing in these.
+def _with_whole(slots: tuple[Slot, ...], inputs: Inputs) -> tuple[Slot, ...]:
+    """Return slots with the containers that a construct gets.
 
     Constructs inside get at them, too.
     """
     pairs = zip(inputs.values, inputs.labels, strict=True)
-    whole = [Whole(v, name) for v, name in pairs if targets.is_tree(v)]
-    state = watch.reach.state
-    own = [s for s in slots if type(s) is Whole or id(s.owner) not in state]
-    return _without_repetition(tuple(own), whole)
+    return _without_repetition(
+        slots, [Whole(v, name) for v, name in pairs if targets.is_tree(v)]
+    )
 
 
 def _outermost(slots: tuple[Slot, ...], inputs: Inputs) -> tuple[Slot, ...]:
     """Leave out entries of what is an input, the value of another slot, or in these."""
     if not any([targets.is_part(s.owner) for s in slots]):
         return slots
-    values = [slot.read() for slot in slots if type(slot) is not Whole]
+    values = [s.owner if type(s) is Whole else s.read() for s in slots]
     inside = set(map(id, targets.containers_in((*inputs.values, *values))))
     return tuple([s for s in slots if type(s) is Whole or id(s.owner) not in inside])
 
@@ -422,7 +419,7 @@ def attempts(
         if watch is not None:
             watch.repeats = inputs.is_loop
             if watch.reach.is_shared:
-                slots = _with_whole(slots, inputs, watch)
+                slots = _with_whole(slots, inputs)
             if restore is None:
                 restore = targets.snapshot(inputs.values)
         around = outer.watch if watch is None else watch
