@@ -14,6 +14,7 @@ from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.local_types import is_local
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.ops.logic import NOT
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import memory, reductions, writes
 from lumijit.control.state import is_array, node_of
@@ -58,30 +59,33 @@ class ActiveElements:
         keep = reductions.compress(self.active)
         if keep.size == 0:
             return False
-        if not 1 < keep.size < self.index.size:
+        active, size = self.active, self.index.size
+        if not 1 < keep.size < size:
+            if keep.size == size:
+                self.active = trace.make_true(size)
             return True
-        self._put_aside()
+        self._put_aside(trace.emit1(NOT, active))
         self.index = entries(self.index, keep)
-        self.active = entries(self.active, keep)
+        self.active = trace.make_true(keep.size)
         for k in self.full:
             value = self.values[k]
             node = blends.standing_for(value._node, partial(entries, positions=keep))
             self.values[k] = like(value, node)
-        evaluate([self.index, self.active, *(self.values[k]._node for k in self.full)])
+        evaluate([self.index, *(self.values[k]._node for k in self.full)])
         self.nodes = [node_of(value) for value in self.values]
         return True
 
-    def _put_aside(self) -> None:
-        """Enter the current values into the full arrays."""
+    def _put_aside(self, mask: Node) -> None:
+        """Enter current values into the full arrays: those of elements in a mask."""
         for k in self.full:
             if k in self.changed:
-                self._write(self.full[k], self.values[k]._node)
+                self._write(self.full[k], self.values[k]._node, mask)
 
-    def _write(self, holder: Any, node: Node) -> None:
+    def _write(self, holder: Any, node: Node, mask: Node) -> None:
         if self.is_smaller:
             # (Who refers to what was there before makes the write copy all of it.)
             before = (holder._node,) if holder._node.vertex is not None else ()
-            writes.write(holder, node, self.index, trace.make_true(1))
+            writes.write(holder, node, self.index, mask)
             isolation.note_blend(holder._node, (*before, node))
         else:
             holder._rehouse(trace.resized(node, self.lanes))
@@ -153,7 +157,7 @@ class ActiveElements:
 
     def expand(self) -> list[Any]:
         """Return the leaves of all elements; arrays that stayed are the caller's."""
-        self._put_aside()
+        self._put_aside(trace.make_true(1))
         finals = list(self.values)
         for k in self.full:
             full, original = self.full[k], self.original[k]
@@ -167,7 +171,7 @@ class ActiveElements:
         """Return the active mask of all elements."""
         node = trace.literal(self.active.type, False, self.lanes)
         holder = Holder(node)
-        self._write(holder, self.active)
+        self._write(holder, self.active, trace.make_true(1))
         return holder._node
 
 

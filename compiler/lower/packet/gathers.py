@@ -59,6 +59,12 @@ class Gathers:
         anywhere = [f for f in self.families.values() if not runs.late.is_run(f[0])]
         self.pairs = _pairs(anywhere)
 
+    def is_alone(self, node: Node) -> bool:
+        """Tell whether entries lie anywhere, and no others are read with them."""
+        is_near = len(self.families.get(_family(node), ())) > 1 or node in self.pairs
+        is_known = self.runs.late.is_run(node) or is_table(node.deps[0])
+        return not (is_near or is_known or _offset(node))
+
     def lower(self, node: Node) -> None:
         """Read entries under the mask; inactive lanes get zero."""
         if node in self.low.values:
@@ -90,7 +96,7 @@ class Gathers:
     def _read_table(self, nodes: list[Node]) -> None:
         """Read what calls are selected by, or their data."""
         low, b = self.low, self.b
-        active = self._active(nodes[0])
+        active = self.active(nodes[0])
         index = self._safe_index(low.values[nodes[0].deps[1]], active)
         offsets = sorted({_offset(n) for n in nodes})
         base = low.addresses[nodes[0].deps[0]]
@@ -109,7 +115,7 @@ class Gathers:
         """Let idle lanes point to entry 0."""
         return self.b.select(UINT32, active, index, 0)
 
-    def _active(self, node: Node) -> str:
+    def active(self, node: Node) -> str:
         """Return the lanes that read. Elsewhere, the index may be any number.
 
         Lanes behind the last element read what they like, if they know the bounds.
@@ -130,7 +136,7 @@ class Gathers:
         """Read one entry per lane."""
         low, b = self.low, self.b
         t = node.type
-        active = self._active(node)
+        active = self.active(node)
         base = low.addresses[node.deps[0]]
         if b.target.has_masks and not self._is_stream(t, node.deps[1]):
             raw = self._gather(t, base, self._index(node), active)
@@ -214,7 +220,7 @@ class Gathers:
         """Load a run of entries; lanes that aren't active get zero."""
         base, index = self.low.addresses[node.deps[0]], node.deps[1]
         place = self.runs.address(node.type.llvm, base, index, _offset(node))
-        return self._load(node.type, place, self._active(node))
+        return self._load(node.type, place, self.active(node))
 
     def _load(self, t: DType, place: str, active: str) -> str:
         """Load a packet of words."""
@@ -225,12 +231,10 @@ class Gathers:
 
     def _load_runs(self, nodes: list[Node]) -> list[str]:
         """Load runs in which all lanes are active, or what all of them read."""
-        found = []
-        for node in nodes:
-            base = self.low.addresses[node.deps[0]]
-            raw = self.runs.load(node.type, base, node.deps[1], _offset(node))
-            found.append(self._value(node.type, raw))
-        return found
+        load, bases = self.runs.load, [self.low.addresses[n.deps[0]] for n in nodes]
+        pairs = zip(nodes, bases, strict=True)
+        raw = [load(n.type, base, n.deps[1], _offset(n)) for n, base in pairs]
+        return [self._value(n.type, r) for n, r in zip(nodes, raw, strict=True)]
 
     def _load_rows(self, nodes: list[Node]) -> list[str]:
         """Read row after row what the processor can't gather, else lane by lane."""
@@ -364,7 +368,7 @@ class Gathers:
         first = min(nodes, key=_offset)
         t = first.type
         offsets = {_offset(n) - _offset(first) for n in nodes}
-        index = self._safe_index(low.values[first.deps[1]], self._active(first))
+        index = self._safe_index(low.values[first.deps[1]], self.active(first))
         base = low.addresses[first.deps[0]]
         if _offset(first):
             base = b.at(t.llvm, base, _offset(first))
@@ -383,7 +387,7 @@ class Gathers:
         t = first.type
         for node in (first, second):
             self._ensure(node.deps[2])
-        index = self._safe_index(low.values[first.deps[1]], self._active(first))
+        index = self._safe_index(low.values[first.deps[1]], self.active(first))
         base = low.addresses[first.deps[0]]
         is_stream = self._is_stream(t, first.deps[1])
         columns = self._read_rows(t, base, index, {0, 1}, is_stream)

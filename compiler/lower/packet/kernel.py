@@ -36,6 +36,7 @@ from lumijit.compiler.lower.packet.gathers import Gathers
 from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.loops import lower_loop
 from lumijit.compiler.lower.packet.matrices import Matrices
+from lumijit.compiler.lower.packet.moves import Moves
 from lumijit.compiler.lower.packet.numbers import Numbers
 from lumijit.compiler.lower.packet.rows import Rows
 from lumijit.compiler.lower.packet.runs import Runs
@@ -65,6 +66,7 @@ class PacketLowering(PacketState):
         rows = Rows(self, runs)
         self.stores = Stores(self, rows)
         self.gathers = Gathers(self, rows)
+        self.moves = Moves(self, self.gathers)
         self.uniform = Uniform(self, uniform, self.gathers)
         self.access = Access(self, self.gathers, self.stores, self.uniform)
         self.matrices = Matrices(self, self.stores, self.access)
@@ -78,6 +80,7 @@ class PacketLowering(PacketState):
         """Return the module text with one kernel called `name`."""
         b = self.b
         program = self.program
+        self.moves.find()
         self.load_arguments()
         for k, target in enumerate(program.targets.values()):
             self.access.bind_target(target, self.signature.target(k))
@@ -168,6 +171,8 @@ class PacketLowering(PacketState):
         """Lower one node, whose operands have been lowered."""
         if node not in self.demand.wanted or node in self.runs.late.nodes:
             return
+        if node in self.moves.nodes:
+            return
         if self.stores.waiting:
             self.stores.before(node)
         if node not in self.uniform.needed or not self.uniform.lower(node):
@@ -183,6 +188,13 @@ class PacketLowering(PacketState):
 
     def store(self, node: Node, address: str) -> None:
         """Write a value to the lanes' entries of an array."""
+        if node in self.moves.nodes:
+            self.moves.add(node, address)
+        else:
+            self.store_packet(node, address)
+
+    def store_packet(self, node: Node, address: str) -> None:
+        """Write a packet."""
         b = self.b
         t = node.type
         value = b.to_memory(t, self.values[node])
