@@ -1,21 +1,26 @@
 """What objects without named parts hold, as places: sets, NumPy arrays, iterators.
 
 Also bases of classes and defaults of functions, which programs rarely assign, so that
-recordings only, which live long, ask for them.
+recordings only, which live long, ask for them; and what weak references and callables
+stand for.
 """
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from operator import length_hint
-from types import GeneratorType
+from types import GeneratorType, MethodType
 from typing import Any
+from weakref import CallableProxyType, ProxyType, ReferenceType
 
 import numpy as np
 
 from lumijit.control.locations import MISSING, Items, Location
+
+WEAK = (ReferenceType, ProxyType, CallableProxyType)
 
 
 class Members(Items):
@@ -145,3 +150,25 @@ class Defaults(_Declared):
 
     __slots__ = ()
     name = "__defaults__"
+
+
+def behind(weak: Any) -> Any:
+    """Return what a weak reference or proxy stands for; None if it is gone."""
+    if issubclass(type(weak), ReferenceType):
+        return weak()
+    try:
+        return getattr(weak.__format__, "__self__", None)
+    except ReferenceError:
+        return None
+
+
+def called_by(value: Any) -> Any:
+    """Return the function that another callable stands for; None if there is none.
+
+    Classes of this package whose objects stand for a user's function say so.
+    """
+    if type(value) is MethodType:
+        return value.__func__
+    if type(value) is partial:
+        return value.func
+    return value.__wrapped__ if hasattr(type(value), "_wraps_function") else None

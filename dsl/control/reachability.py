@@ -21,7 +21,7 @@ from types import (
     ModuleType,
 )
 from typing import Any, NamedTuple
-from weakref import CallableProxyType, ProxyType, ReferenceType, WeakKeyDictionary
+from weakref import WeakKeyDictionary
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
@@ -53,14 +53,21 @@ from lumijit.control.locations import (
     attributes_of,
     objects_have_attributes,
 )
-from lumijit.control.members import Bases, Defaults, Members, Position
+from lumijit.control.members import (
+    WEAK,
+    Bases,
+    Defaults,
+    Members,
+    Position,
+    behind,
+    called_by,
+)
 from lumijit.control.modules import Modules, imported
 from lumijit.control.own_variables import NO_OWN, Own
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
 
 _COLLECTED = 1 << 14
-_WEAK = (ReferenceType, ProxyType, CallableProxyType)
 # What a class has for its objects' dictionaries, weak references and slots.
 DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType)
 
@@ -113,8 +120,7 @@ class Reach:
         self.seen: set[int] = set() if around is None else set(around.seen)
         # Containers of the construct's state; whether others hold one of them.
         self.state: set[int] = set()
-        # Nested arrays of it, and where they are besides: constructs inside that don't
-        # get them watch them there.
+        # Its nested arrays, and where they are besides, for constructs inside.
         self._arguments: set[int] = set()
         self._met: list[tuple[Any, Location | None]] = []
         self.is_shared: bool = around is not None and around.is_shared
@@ -191,10 +197,7 @@ class Reach:
                 _look_at_names(self, found)
 
     def follow_arguments(self, around: Reach) -> None:
-        """Find the nested arrays that the construct around gets, and this one doesn't.
-
-        They are looked for where they are besides.
-        """
+        """Find nested arrays that the construct around gets, and this one doesn't."""
         for value, place in around._met:
             if id(value) in self._arguments:
                 self._met.append((value, place))
@@ -355,8 +358,8 @@ def _look_at_parts(
     reach: Reach, value: Any, parent: Location | None, label: str
 ) -> None:
     """Look at what methods, partial functions and weak references stand for."""
-    if issubclass(type(value), _WEAK):
-        reach._visit(_behind(value), parent, label)
+    if issubclass(type(value), WEAK):
+        reach._visit(behind(value), parent, label)
         return
     reach._visit(called_by(value), parent, label)
     if type(value) in (MethodType, BuiltinFunctionType):
@@ -364,28 +367,6 @@ def _look_at_parts(
     elif type(value) is partial:
         reach.add(Items(value.args, None, "args"))
         reach.add(Entries(value, None, "kwargs", value.keywords))
-
-
-def _behind(weak: Any) -> Any:
-    """Return what a weak reference or proxy stands for; None if it is gone."""
-    if issubclass(type(weak), ReferenceType):
-        return weak()
-    try:
-        return getattr(weak.__format__, "__self__", None)
-    except ReferenceError:
-        return None
-
-
-def called_by(value: Any) -> Any:
-    """Return the function that another callable stands for; None if there is none.
-
-    Classes of this package whose objects stand for a user's function say so.
-    """
-    if type(value) is MethodType:
-        return value.__func__
-    if type(value) is partial:
-        return value.func
-    return value.__wrapped__ if hasattr(type(value), "_wraps_function") else None
 
 
 def is_followed(cls: type[Any]) -> bool:
@@ -438,7 +419,7 @@ _BUILT_IN: tuple[tuple[tuple[type[Any], ...], Look | None], ...] = (
     ((dict,), _look_at_entries),
     ((set, frozenset, *buffers.KINDS), _look_at_members),
     ((FunctionType,), _look_at_function),
-    ((MethodType, BuiltinFunctionType, partial, *_WEAK), _look_at_parts),
+    ((MethodType, BuiltinFunctionType, partial, *WEAK), _look_at_parts),
     # Functions of compiled modules, which hold nothing of a program's.
     ((type(wrap),), None),
     (DESCRIPTORS, None),

@@ -14,7 +14,8 @@ import numpy as np
 from lumijit.base import ArrayBase
 from lumijit.control import buffers
 from lumijit.control.bytecode import PLAIN
-from lumijit.control.reachability import DESCRIPTORS, called_by, is_followed
+from lumijit.control.members import called_by
+from lumijit.control.reachability import DESCRIPTORS, is_followed
 from lumijit.scalar_arrays import HostArray
 from lumijit.syntax.entry_points import Runtime
 
