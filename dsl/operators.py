@@ -257,6 +257,7 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     numbers = _without_masks(_python_types(dtype), op, dtype)
     literal = _literals(dtype, leaf.__name__)
     general = _general(binary, is_reversed)
+    in_lists = frozenset(numbers) - {bool}
 
     def forward(self: Any, other: Any) -> Any:
         kind = type(other)
@@ -273,6 +274,15 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
             for a in self._items:
                 r = new_holder(result_leaf)
                 r._node = emit2(op, a._node, node)
+                items.append(r)
+        elif (
+            (kind is list or kind is tuple)
+            and len(other) == len(self._items)
+            and in_lists.issuperset(map(type, other))
+        ):
+            for k, a in enumerate(self._items):
+                r = new_holder(result_leaf)
+                r._node = emit2(op, a._node, literal(other[k]))
                 items.append(r)
         else:
             return general(self, other)

@@ -8,7 +8,7 @@ loop. The walk is up to `reachability`.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -27,6 +27,7 @@ from lumijit.control.bytecode import (
     globals_of,
     has_attributes,
     is_own,
+    is_state,
     is_users,
 )
 from lumijit.control.locations import MISSING, Entries, Location, Variable
@@ -177,3 +178,34 @@ def look_at(cls: type[Any]) -> Bare:
         # Recordings of what was there before must not serve what is there now.
         found.leads_on = True
     return found
+
+
+def lead_nowhere(values: Sequence[Any]) -> bool:
+    """Tell whether values are arrays, plain ones, or trees of these of bare classes.
+
+    Who gets such values gets at nothing else by them.
+    """
+    left = list(values)
+    for value in left:  # (which grows)
+        if is_state(value):
+            continue
+        kind = type(value)
+        if kind is list or kind is tuple:
+            left += value
+        elif kind is dict:
+            if not PLAIN.issuperset(map(type, value)):
+                return False
+            left += value.values()
+        else:
+            known = pytree.kind_of(kind)
+            if known is None:
+                return False
+            bare = look_at(kind)
+            if bare.leads_on or bare.calls_others:
+                return False
+            if kind.__dictoffset__ and not bare.fields.issuperset(vars(value)):
+                return False
+            left += known.parts(value, known.keys(value))
+        if len(left) > _MOST:
+            return False
+    return True

@@ -39,5 +39,3 @@ cpdef bint has_attributes(object function) except -1
 cpdef bint holds_nothing(object cls) except -1
 
 cpdef bint is_state(object value) except -1
-
-cpdef bint are_states(object values) except -1

@@ -436,11 +436,6 @@ def is_state(value: Any) -> bool:
     return holds_nothing(kind)
 
 
-def are_states(values: Sequence[Any]) -> bool:
-    """Tell whether all of some values are such."""
-    return all([is_state(value) for value in values])
-
-
 def keys_of(containers: Sequence[Any]) -> list[Any]:
     """List the keys of dictionaries, but for plain values."""
     found = [c for c in containers if type(c) is dict]

@@ -1,2 +1,2 @@
 # Names what of `bytecode` it calls in C.
-from lumijit.control.bytecode cimport Inert, are_states
+from lumijit.control.bytecode cimport Inert

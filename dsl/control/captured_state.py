@@ -21,8 +21,9 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control import differing, refusals
+from lumijit.control.bare_classes import lead_nowhere
 from lumijit.control.buffers import COPIED, is_buffer
-from lumijit.control.bytecode import PLAIN, Inert, are_states, keys_of
+from lumijit.control.bytecode import PLAIN, Inert, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.differing import Places, is_renewed, is_written
 from lumijit.control.held_arrays import is_changed, put_back, stood_for
@@ -260,7 +261,7 @@ def watch(
     Returns:
         None if there is nothing that they could leave anything in.
     """
-    if are_states(values) and Inert().are_all(functions):
+    if lead_nowhere(values) and Inert().are_all(functions):
         return None
     outside = Outside(own_variables(functions, values, labels, own_names), around)
     entries = [value for _, value in owned]
@@ -408,7 +409,7 @@ def watched(
     is_inert = Inert()(function)
 
     def body(*args: Any) -> Any:
-        if is_inert and are_states(args):
+        if is_inert and lead_nowhere(args):
             return function(*args)
         outside = watch((function,), args, labels)
         if outside is None:

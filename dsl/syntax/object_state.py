@@ -420,8 +420,9 @@ def attempts(
             watch.repeats = inputs.is_loop
             if watch.reach.is_shared:
                 slots = _with_whole(slots, inputs)
-            if restore is None:
-                restore = targets.snapshot(inputs.values)
+        is_watched = watch is not None
+        if restore is None and (is_watched or any(map(targets.is_tree, inputs.values))):
+            restore = targets.snapshot(inputs.values)
         around = outer.watch if watch is None else watch
         running = Running(inputs.site, around, slots, outer)
         attempt: Attempt | None = Attempt(running_attempt())
