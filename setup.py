@@ -5,10 +5,14 @@ types, if anything has; the sources are the same. All of them are built or none:
 without Cython or a C compiler, or with LUMIJIT_NO_COMPILED=1, lumijit is installed as
 plain Python. So it is when it is installed in place, where a compiled module would
 hide edits.
+
+Then kernels are built that need no trace (`compiler/record/standard.py`), for the
+processor that this runs on.
 """
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,6 +54,14 @@ class BuildCompiled(build_ext):
             return
         if os.environ.get("LUMIJIT_NO_COMPILED", "0") not in ("", "0"):
             return
+        self.compile(wanted)
+        try:
+            self.build_kernels()
+        except Exception as error:
+            self.warn(f"kernels are built when first needed: {error}")
+
+    def compile(self, wanted):
+        """Build all extensions, or say why not."""
         try:
             # Modules refer to each other by the names that they have once installed.
             self.run_command("build_py")
@@ -84,6 +96,18 @@ class BuildCompiled(build_ext):
             if sys.platform == "linux":
                 # Compiled modules mostly call Python's functions: straight, that is.
                 extension.extra_compile_args.append("-fno-plt")
+
+    def build_kernels(self):
+        """Build what needs no trace, for this processor; on others nobody finds it."""
+        package = Path(self.build_lib).resolve()
+        folder = package / "lumijit" / "runtime" / "prebuilt"
+        shutil.rmtree(folder, ignore_errors=True)
+        chosen = {k: v for k, v in os.environ.items() if not k.startswith("LUMIJIT_")}
+        chosen["LUMIJIT_CACHE_DIR"] = str(folder)
+        # What is installed are sources and kernels only.
+        chosen["PYTHONDONTWRITEBYTECODE"] = "1"
+        program = [sys.executable, "-m", "lumijit.compiler.record.standard"]
+        subprocess.run(program, cwd=package, env=chosen, check=True, timeout=600)
 
     def discard(self, unwanted):
         """Remove what has been built of some extensions."""

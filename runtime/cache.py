@@ -7,7 +7,9 @@ error: a program runs without its cache.
 
 A file holds machine code that will be run, so a folder or file that belongs to
 someone else, or that others may write to, is refused. Files are written under a
-temporary name and renamed: readers see a whole file or none.
+temporary name and renamed: readers see a whole file or none. What isn't there may be
+among what was built as lumijit was installed (`setup.py`): that lies beside the
+sources, and is trusted as they are.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ _EVICT_EVERY: Final = 64
 _EVICT_TO: Final = 0.8
 _TOUCH_AFTER_S: Final = 3600.0
 _STALE_AFTER_S: Final = 3600.0
+# (Tests have another one.)
+_installed = os.path.join(os.path.dirname(os.path.abspath(__file__)), "prebuilt")
 
 _complaints: set[str] = set()
 _stores = itertools.count()
@@ -177,19 +181,19 @@ def pack(name: str, object_code: bytes, meta: Meta) -> bytes:
     return b"".join((_MAGIC, checksum.digest(), lengths, text, object_code))
 
 
-def _read(path: str) -> bytes | None:
+def _read(path: str, is_installed: bool) -> bytes | None:
     """Read a file if it may be trusted; log why not."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     try:
         status = os.fstat(handle)
-        fault = fault_of(status)
+        fault = "" if is_installed else fault_of(status)
         if not stat.S_ISREG(status.st_mode):
             fault = "is no regular file"
         if fault:
             _complain("the cached kernel '%s' %s: it is not used.", path, fault)
             return None
-        if time.time() - status.st_mtime > _TOUCH_AFTER_S:
+        if not is_installed and time.time() - status.st_mtime > _TOUCH_AFTER_S:
             # When it was used last is of no use where nothing can be written.
             with contextlib.suppress(OSError):
                 os.utime(path)
@@ -216,12 +220,18 @@ def lookup(key: str) -> tuple[bytes, Meta] | None:
         key: the entry's name, made by `full_key`.
     """
     folder = _usable_directory(create=False)
-    if folder is None:
-        return None
+    found = None if folder is None else _found(folder, key)
+    if found is None and not settings.no_disk_cache:
+        found = _found(_installed, key)
+    return found
+
+
+def _found(folder: str, key: str) -> tuple[bytes, Meta] | None:
+    """Return what a folder has under a key, if it is whole."""
     path = os.path.join(folder, key + _SUFFIX)
     try:
-        data = _read(path)
-    except FileNotFoundError:
+        data = _read(path, folder is _installed)
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         _complain("a cached kernel can't be read: %s", error)
@@ -231,13 +241,20 @@ def lookup(key: str) -> tuple[bytes, Meta] | None:
     try:
         return unpack(data, key)
     except ValueError as error:
-        drop(key, str(error))
+        _drop(path, str(error))
         return None
 
 
 def drop(key: str, problem: str) -> None:
     """Remove an entry that is of no use, and log why."""
-    path = os.path.join(directory(), key + _SUFFIX)
+    folder = _usable_directory(create=False)
+    path = os.path.join(folder or _installed, key + _SUFFIX)
+    if not os.path.exists(path):
+        path = os.path.join(_installed, key + _SUFFIX)
+    _drop(path, problem)
+
+
+def _drop(path: str, problem: str) -> None:
     log(LogLevel.Warn, "the cached kernel '%s' is dropped: %s.", path, problem)
     _remove(path)
 

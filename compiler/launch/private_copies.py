@@ -36,14 +36,17 @@ class Private:
 
     def merge_into(self, target: Buffer, started: list[int]) -> None:
         """Combine the copies into the target, in the order of the threads."""
-        t = self.root.type
-        name = f"merge_{self.op}_{t.short}"
-        kernel = named_kernels.get(name, _merge_ir, self.op, t)
+        kernel = merger(self.op, self.root.type)
         copies = self.buffer.address, self._stride, self._count
         args = struct.pack("<2Q2q", target.address, *copies)
         named_kernels.launch(
             kernel, args, self.root.size, 1 << 14, writes=(target,), started=started
         )
+
+
+def merger(op: str, t: DType) -> named_kernels.SpecialKernel:
+    """Return the kernel that merges private copies of a type."""
+    return named_kernels.get(f"merge_{op}_{t.short}", _merge_ir, op, t)
 
 
 def _merge_ir(name: str, op: str, t: DType) -> str:

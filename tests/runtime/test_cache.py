@@ -95,6 +95,56 @@ def test_a_file_under_a_foreign_name_is_dropped(
     assert "it holds another kernel" in capsys.readouterr().err
 
 
+@pytest.fixture
+def installed(
+    cache_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Return a folder that has an entry since lumijit was installed."""
+    folder = tmp_path / "prebuilt"
+    with monkeypatch.context() as change:
+        change.setattr(settings, "cache_dir", str(folder))
+        cache.store(KEY, CODE, {"a": 1})
+    monkeypatch.setattr(cache, "_installed", str(folder))
+    return folder
+
+
+def test_what_is_installed_is_found_if_nothing_else_is(
+    installed: Path, cache_folder: Path
+) -> None:
+    # Whose it is doesn't matter there, as with the sources.
+    path_of(installed).chmod(0o666)
+    assert cache.lookup(KEY) == (CODE, {"a": 1})
+    assert not cache_folder.exists()
+    cache.store(KEY, b"newer", {})
+    assert cache.lookup(KEY) == (b"newer", {})
+
+
+def test_what_is_installed_is_no_cache(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "no_disk_cache", True)
+    assert cache.lookup(KEY) is None
+
+
+def test_what_is_installed_may_be_of_no_use(
+    installed: Path, cache_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path_of(installed).write_bytes(b"")
+    assert cache.lookup(KEY) is None
+    assert str(path_of(installed)) in capsys.readouterr().err
+    cache.store(KEY, CODE, {})
+    cache.drop(KEY, "it is not liked")
+    assert not path_of(cache_folder).exists()
+
+
+def test_what_is_installed_is_dropped_if_nothing_else_is_there(
+    installed: Path, cache_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache.drop(KEY, "it is not liked")
+    assert str(path_of(installed)) in capsys.readouterr().err
+    assert cache.lookup(KEY) is None
+
+
 def test_keys_differ_by_structure_and_environment() -> None:
     keys = {cache.full_key(key, env) for key in (b"a", b"b") for env in ("x", "y")}
     assert len(keys) == 4

@@ -153,6 +153,8 @@ def test_without_a_c_compiler_the_sources_are_installed(tmp_path: Path) -> None:
     assert (tree / "lumijit/compiler/ir/nodes.py").exists()
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     assert list(tree.rglob(f"*{suffix}")) == []
+    # Kernels that need no trace come along.
+    assert len(list((tree / "lumijit/runtime/prebuilt").glob("*.kernel"))) > 200
 
 
 def test_errors_show_no_frames_of_compiled_modules() -> None:
