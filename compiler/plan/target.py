@@ -87,6 +87,10 @@ class Collectives(Protocol):
     def runs_by(self, block: int, /) -> tuple[str, Callable[..., str]]:
         """Return a name for how runs are scanned, and what writes that."""
 
+    @property
+    def columns_ir(self) -> Callable[[str, str, DType, bool, str], str] | None:
+        """Scan columns of rows; None if these are put side by side first."""
+
     def compress_ir(self, name: str, /) -> str:
         """List the set entries of a mask."""
 

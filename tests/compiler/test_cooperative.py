@@ -99,6 +99,9 @@ def test_rows_are_those_of_packets(t: DType, inner: int) -> None:
         x = array(exact_values("add", t, 3 * block * inner), t)
         both = on_both(reductions.block_reduce, "add", x, block, inner)
         assert_same(*both)
+        args = "add", x, block, block == 17, inner
+        expected, found = on_both(reductions.block_prefix, *args)
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("t", [FLOAT16, FLOAT32, FLOAT64], **IDS)
