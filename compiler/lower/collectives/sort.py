@@ -80,11 +80,12 @@ counting:
 
 
 def _scan(before: str, after: str) -> str:
-    """Write a loop that turns counts in %table into places, of a single block."""
-    return f"""  br label %scanning
+    """Write a loop that turns counts in %table into places in this block."""
+    return f"""  %begin.low = trunc i64 %begin to i32
+  br label %scanning
 scanning:
   %d = phi i64 [ 0, %{before} ], [ %d.n, %scanning ]
-  %upto = phi i32 [ 0, %{before} ], [ %upto.n, %scanning ]
+  %upto = phi i32 [ %begin.low, %{before} ], [ %upto.n, %scanning ]
   %t = getelementptr i32, ptr %table, i64 %d
   %n = load i32, ptr %t
   store i32 %upto, ptr %t
@@ -120,7 +121,7 @@ exit:
 def move_ir(name: str, t: DType, has_keys: bool, indices: str, is_alone: bool) -> str:
     """Put the entries of a block where the scanned counts say.
 
-    If there is no other block (`is_alone`), it is counted here. Otherwise, where the
+    If they stay in their block (`is_alone`), it is counted here. Otherwise, where the
     places of many digits share a set of the caches (of a permutation, they lie a power
     of two apart), entries are kept until a line is full.
 
