@@ -97,6 +97,10 @@ class Collectives(Protocol):
     def count_ir(self, name: str, t: DType, /) -> str:
         """Count digits, for a sort."""
 
+    @property
+    def apart_ir(self) -> Callable[[str, DType, bool], str] | None:
+        """Sort blocks by themselves; None if that is done digit by digit."""
+
     def move_ir(
         self, name: str, t: DType, has_keys: bool, indices: str, is_alone: bool, /
     ) -> str:

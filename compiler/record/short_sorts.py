@@ -16,17 +16,19 @@ from lumijit.compiler.record.new_loops import Nodes, counted, traced_loop
 from lumijit.compiler.record.reductions import evaluated
 from lumijit.runtime.dtypes import UINT32, UINT64, DType
 
-# Those of all lanes of a packet lie in a core's cache, or nearly so.
-LONGEST = 4096
+# Those of all lanes of a packet lie in a core's cache, or nearly so. Longer runs of
+# keys of few digits are sorted faster by these.
+LONGEST, LONGEST_FEW_DIGITS = 1 << 14, 1 << 12
 # Of fewer runs, lanes have none; of fewer entries, tracing the program takes longer.
 FEWEST_RUNS = 128
 FEWEST_ENTRIES = 1 << 16
 
 
-def is_worth(size: int, run: int) -> bool:
-    """Tell whether runs of an array of a size are sorted faster so."""
+def is_worth(size: int, run: int, bits: int) -> bool:
+    """Tell whether runs of an array of keys of some bits are sorted faster so."""
+    longest = LONGEST if bits >= 32 else LONGEST_FEW_DIGITS
     has_many = size // run >= FEWEST_RUNS and size >= FEWEST_ENTRIES
-    return 1 < run <= LONGEST and has_many
+    return 1 < run <= longest and has_many
 
 
 def sorted_keys(key: Node, run: int, inner: int) -> Node:

@@ -25,7 +25,7 @@ from lumijit.compiler.record.reductions import (
     reduce,
     result_place,
 )
-from lumijit.runtime import device, workers
+from lumijit.runtime import buffers, device, recorders, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
 
@@ -33,6 +33,8 @@ from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
 SHORT_RUN = 64
 # So many runs keep the threads busy without being cut into pieces.
 MANY_RUNS = 32
+# Of so many long keys, it is asked which digits differ.
+ASKED_FROM = 1 << 16
 # Runs that a thread sorts alone have so many entries at least.
 LONG_RUN = 1 << 8
 # In larger arrays, a row of few results is repeated to one of at least so many entries.
@@ -97,7 +99,7 @@ def sort(node: Node, is_descending: bool, run: int, inner: int = 1) -> Node:
     if run == node.size:
         key, _ = _passes(key, has_keys=True, has_places=False)
         assert key is not None
-    elif short_sorts.is_worth(node.size, run):
+    elif short_sorts.is_worth(node.size, run, t.bits):
         key = short_sorts.sorted_keys(key, run, inner)
     elif _are_sorted_apart(node.size, run):
         turned = rows.side_by_side(key, run, inner)
@@ -132,7 +134,7 @@ def argsort_runs(key: Node, run: int, inner: int = 1) -> Node:
         return placement.run_there(argsort_runs, key, run, inner)
     if run < 2:
         return trace.counter(key.size)
-    if short_sorts.is_worth(key.size, run):
+    if short_sorts.is_worth(key.size, run, key.type.bits):
         return short_sorts.sorted_places(key, run, inner)
     if inner > 1:
         return _argsort_columns(key, run, inner)
@@ -279,16 +281,58 @@ def _passes(
     kernels = targets.collectives()
     block = run or max(kernels.SORT_BLOCK, -(-size // kernels.SORT_BLOCKS))
     is_alone = run > 0 or size <= block
-    last = (bits or t.bits) - 1
-    for shift in range(0, last + 1, collectives.DIGIT_BITS):
-        is_last = shift + collectives.DIGIT_BITS > last
-        keeps = has_keys or not is_last
+    shifts = _shifts(t, source, size, bits or t.bits)
+    if is_alone and kernels.apart_ir is not None:
+        return _apart(source, t, size, run or size, has_places, shifts)
+    for shift in shifts:
+        keeps = has_keys or shift < shifts[-1]
         moved = device.allocate(t.size_bytes * size) if keeps else None
         found = device.allocate(4 * size) if has_places else None
         _pass(t, size, block, is_alone, shift, (source, moved), (places, found))
         source, places = moved or source, found
     ordered = from_buffer(t, source, size) if has_keys else None
     return ordered, None if places is None else from_buffer(UINT32, places, size)
+
+
+def _shifts(t: DType, source: Buffer, size: int, bits: int) -> list[int]:
+    """Return where the digits of keys begin; of many long keys, those that differ."""
+    shifts = list(range(0, bits, collectives.DIGIT_BITS))
+    is_known = recorders.is_heard() or source.device is not None
+    if bits <= 32 or size < ASKED_FROM or is_known:
+        return shifts
+    key = from_buffer(t, source, size)
+    first = memory.entries(key, literal(UINT32, 0), trace.make_true(1))
+    found = evaluated(reduce("or", trace.emit2(lo.XOR, key, first)))
+    workers.sync()
+    found.check_intact()
+    differing = int(buffers.entry(found, t, 0))
+    mask = collectives.DIGITS - 1
+    return [shift for shift in shifts if differing >> shift & mask] or [0]
+
+
+def _apart(
+    source: Buffer, t: DType, size: int, run: int, has_places: bool, shifts: list[int]
+) -> tuple[Node, Node | None]:
+    """Sort each run by a thread, by the digits that begin at some bits."""
+    write = targets.collectives().apart_ir
+    assert write is not None
+    count = min(len(shifts), 2)
+    moved = [device.allocate(t.size_bytes * size) for _ in range(count)]
+    found = [device.allocate(4 * size) for _ in range(count * has_places)]
+    # (A first pass reads no places, but from where there are some.)
+    addresses = [
+        parts[k % len(parts)].address if parts else 0
+        for parts in (moved, found)
+        for k in range(2)
+    ]
+    name = f"sort_apart_{t.short}{'_places' * has_places}"
+    kernel = named_kernels.get(name, write, t, has_places)
+    digits = sum(shift << 8 * k for k, shift in enumerate(shifts))
+    args = struct.pack("<6Qq", source.address, *addresses, digits, len(shifts))
+    named_kernels.launch(kernel, args, size, run, run, (*moved, *found))
+    last = (len(shifts) - 1) % 2
+    places = from_buffer(UINT32, found[last], size) if has_places else None
+    return from_buffer(t, moved[last], size), places
 
 
 def _pass(

@@ -26,6 +26,7 @@ from lumijit.compiler.lower.collectives.sort import DIGIT_BITS as DIGIT_BITS
 from lumijit.compiler.lower.collectives.sort import DIGITS as DIGITS
 from lumijit.compiler.lower.collectives.sort import SORT_BLOCK as SORT_BLOCK
 from lumijit.compiler.lower.collectives.sort import SORT_BLOCKS as SORT_BLOCKS
+from lumijit.compiler.lower.collectives.sort import apart_ir as apart_ir
 from lumijit.compiler.lower.collectives.sort import count_ir as count_ir
 from lumijit.compiler.lower.collectives.sort import move_ir as move_ir
 from lumijit.compiler.lower.collectives.transfer import LINES as LINES
