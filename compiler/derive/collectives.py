@@ -20,7 +20,7 @@ from lumijit.compiler.derive.steps import Step
 from lumijit.compiler.derive.values import Value
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.arithmetic import MOD, SUB
+from lumijit.compiler.ir.ops.arithmetic import INT_DIV, MOD, SUB
 from lumijit.compiler.ir.ops.logic import COPY
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.vertices import Dependence
@@ -43,27 +43,35 @@ def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
     return _tracked(result, REDUCE, node, (op, block, inner))
 
 
-def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
-    """Combine all entries before each, or up to each, of its run of `block` entries."""
+def block_prefix(
+    op: str, node: Node, block: int, exclusive: bool, inner: int = 1
+) -> Node:
+    """Combine all entries before each, or up to each, of its run of `block` entries.
+
+    What is `inner` entries apart makes a run.
+    """
     if op in ("min", "max") and node.vertex is not None:
-        return _running_extreme(op, node, block, exclusive)
-    result = reductions.block_prefix(op, node, block, exclusive)
-    return _tracked(result, PREFIX, node, (op, block, exclusive))
+        return _running_extreme(op, node, block, exclusive, inner)
+    result = reductions.block_prefix(op, node, block, exclusive, inner)
+    return _tracked(result, PREFIX, node, (op, block, exclusive, inner))
 
 
-def _running_extreme(op: str, node: Node, block: int, exclusive: bool) -> Node:
+def _running_extreme(
+    op: str, node: Node, block: int, exclusive: bool, inner: int
+) -> Node:
     """Read, at each entry, the one that is the extreme so far: the first of equals."""
-    before = Value(reductions.block_prefix(op, trace.detached(node), block, True))
+    before = reductions.block_prefix(op, trace.detached(node), block, True, inner)
     value, place = Value(trace.detached(node)), Value(trace.counter(node.size))
-    first = place.map(MOD, block) == 0
-    is_new = (value < before if op == "min" else value > before) | first
+    first = place.map(INT_DIV, inner).map(MOD, block) == 0
+    extreme = Value(before)
+    is_new = (value < extreme if op == "min" else value > extreme) | first
     places = is_new.select(place, 0).node
-    found = Value(reductions.block_prefix("max", places, block, exclusive))
+    found = reductions.block_prefix("max", places, block, exclusive, inner)
     mask = trace.make_true(node.size)
     if not exclusive:
-        return memory.entries(node, found.node, mask)
-    read = memory.entries(node, found.node, (~first).node)
-    return first.select(before, Value(read)).node
+        return memory.entries(node, found, mask)
+    read = memory.entries(node, found, (~first).node)
+    return first.select(extreme, Value(read)).node
 
 
 def _tracked(result: Node, how: Dependence, node: Node, attr: object) -> Node:
@@ -131,9 +139,8 @@ def _reversed(node: Node) -> Node:
 
 def _sums(value: Value, attr: Any, is_reverse: bool = False) -> Value:
     """Add up what is before each entry as a scan does, or what is after it."""
-    _, block, exclusive = attr
     node = _reversed(value.node) if is_reverse else value.node
-    node = block_prefix("add", node, block, exclusive)
+    node = block_prefix("add", node, *attr[1:])
     return Value(_reversed(node) if is_reverse else node)
 
 
@@ -142,12 +149,11 @@ class _RunningProduct:
 
     def __init__(self, step: Step) -> None:
         (node,) = step.deps
-        _, block, exclusive = step.attr
         value = Value(node)
         self._attr = step.attr
         self.is_zero = value == 0
         self.factors = without_zeros(value)
-        self.product = Value(block_prefix("mul", self.factors.node, block, exclusive))
+        self.product = Value(block_prefix("mul", self.factors.node, *step.attr[1:]))
         zeros = self.sums(zero_count(value))
         self._counts = [zeros == count for count in range(3)]
         # Of one zero, the product is a multiple, where derivatives are tracked.

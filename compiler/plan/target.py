@@ -87,11 +87,19 @@ class Collectives(Protocol):
     def runs_by(self, block: int, /) -> tuple[str, Callable[..., str]]:
         """Return a name for how runs are scanned, and what writes that."""
 
+    @property
+    def columns_ir(self) -> Callable[[str, str, DType, bool, str], str] | None:
+        """Scan columns of rows; None if these are put side by side first."""
+
     def compress_ir(self, name: str, /) -> str:
         """List the set entries of a mask."""
 
     def count_ir(self, name: str, t: DType, /) -> str:
         """Count digits, for a sort."""
+
+    @property
+    def apart_ir(self) -> Callable[[str, DType, bool], str] | None:
+        """Sort blocks by themselves; None if that is done digit by digit."""
 
     def move_ir(
         self, name: str, t: DType, has_keys: bool, indices: str, is_alone: bool, /

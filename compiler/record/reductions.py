@@ -21,6 +21,7 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
 from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import evaluate, named_kernels, transfer
+from lumijit.compiler.lower import collectives as lowering
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import STREAMING_FROM
 from lumijit.compiler.record import folds, memory, rows
@@ -35,6 +36,8 @@ from lumijit.runtime.errors import SizeError, SymbolicError
 # row takes a whole packet.
 MANY_ROW, LONG_ROW = 256, 1 << 13
 FOLDED_ROW_BYTES = 96
+# The columns of short rows are scanned in pieces, if there are so many entries.
+CUT_FROM, CUT_ROW_BYTES, PIECES = 1 << 16, 2048, 64
 # The host looks at so many entries of a mask in less time than a launch takes.
 FEW = 1 << 13
 _UNSET = bytes(FEW)
@@ -318,17 +321,24 @@ def _is_folded(node: Node, row: int) -> bool:
     return folds.is_folded(node)
 
 
-def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
-    """Combine the entries before or up to each, within its run of `block` entries."""
+def block_prefix(
+    op: str, node: Node, block: int, exclusive: bool, inner: int = 1
+) -> Node:
+    """Combine the entries before or up to each, within its run of `block` entries.
+
+    What is `inner` entries apart makes a run.
+    """
     t = node.type
     if block == node.size:
         return prefix(op, node, exclusive)
     check_lane("block_prefix_reduce", node)
     if t is FLOAT16:
-        wide = block_prefix(op, trace.cast_to(node, FLOAT32), block, exclusive)
+        wide = block_prefix(op, trace.cast_to(node, FLOAT32), block, exclusive, inner)
         return trace.cast_to(wide, FLOAT16)
     if placement.used and placement.is_elsewhere(node):
-        return placement.run_there(block_prefix, op, node, block, exclusive)
+        return placement.run_there(block_prefix, op, node, block, exclusive, inner)
+    if inner > 1:
+        return _scan_columns(op, node, block, exclusive, inner)
     source = evaluated(node)
     result = device.allocate(t.size_bytes * node.size)
     kind = "exclusive" if exclusive else "inclusive"
@@ -340,6 +350,36 @@ def block_prefix(op: str, node: Node, block: int, exclusive: bool) -> Node:
     step = max(1, collectives.scan_block(t) // block)
     named_kernels.launch(kernel, args, node.size // block, step, step, (result,))
     return from_buffer(t, result, node.size)
+
+
+def _scan_columns(op: str, node: Node, block: int, exclusive: bool, inner: int) -> Node:
+    """Combine the entries of each column before or up to each, run by run of rows."""
+    t, size = node.type, node.size
+    collectives = targets.collectives()
+    if collectives.columns_ir is None:
+        turned = rows.side_by_side(node, block, inner)
+        found = block_prefix(op, turned, block, exclusive)
+        return rows.side_by_side(found, inner, block)
+    source = evaluated(node)
+    runs, length, before = size // (block * inner), block, None
+    if runs == 1 and size >= CUT_FROM and inner * t.size_bytes < CUT_ROW_BYTES:
+        # Pieces of the run are scanned at the same time, each from the sum of those
+        # before.
+        length = -(-block // PIECES)
+        runs = -(-block // length)
+        whole = from_buffer(t, source, (runs - 1) * length * inner)
+        sums = block_reduce(op, whole, length, inner)
+        before = evaluated(block_prefix(op, sums, runs - 1, False, inner))
+    result = device.allocate(t.size_bytes * size)
+    kind = "exclusive" if exclusive else "inclusive"
+    how, parts = lowering.columns_by(t, inner)
+    name = f"column_scan_{op}_{kind}_{t.short}_{how}"
+    kernel = named_kernels.get(name, collectives.columns_ir, op, t, exclusive, how)
+    addresses = source.address, result.address, before.address if before else 0
+    args = struct.pack("<3Q4q", *addresses, inner, length, size // inner, parts)
+    step = max(1, collectives.scan_block(t) * parts // (length * inner))
+    named_kernels.launch(kernel, args, runs * parts, step, step, (result,))
+    return from_buffer(t, result, size)
 
 
 def compress(mask: Node) -> Node:

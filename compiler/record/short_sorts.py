@@ -11,56 +11,104 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.trace import literal
 from lumijit.compiler.launch import evaluate
-from lumijit.compiler.record import local, memory
+from lumijit.compiler.record import local, memory, rows
 from lumijit.compiler.record.new_loops import Nodes, counted, traced_loop
 from lumijit.compiler.record.reductions import evaluated
 from lumijit.runtime.dtypes import UINT32, UINT64, DType
 
-# Those of all lanes of a packet lie in a core's cache, or nearly so.
-LONGEST = 4096
+# Those of all lanes of a packet lie in a core's cache, or nearly so. Longer runs of
+# keys of few digits are sorted faster by these.
+LONGEST, LONGEST_FEW_DIGITS = 1 << 14, 1 << 12
 # Of fewer runs, lanes have none; of fewer entries, tracing the program takes longer.
 FEWEST_RUNS = 128
 FEWEST_ENTRIES = 1 << 16
 
 
-def is_worth(size: int, run: int) -> bool:
-    """Tell whether runs of an array of a size are sorted faster so."""
+def is_worth(size: int, run: int, bits: int) -> bool:
+    """Tell whether runs of an array of keys of some bits are sorted faster so."""
+    longest = LONGEST if bits >= 32 else LONGEST_FEW_DIGITS
     has_many = size // run >= FEWEST_RUNS and size >= FEWEST_ENTRIES
-    return 1 < run <= LONGEST and has_many
+    return 1 < run <= longest and has_many
 
 
-def sorted_places(key: Node, run: int) -> Node:
+def sorted_keys(key: Node, run: int, inner: int) -> Node:
+    """Return unsigned keys in their order, run by run of that length.
+
+    What is `inner` entries apart makes a run.
+    """
+    return _sorted(key, run, inner, is_by_place=False)
+
+
+def sorted_places(key: Node, run: int, inner: int) -> Node:
     """Return the places of unsigned keys in their order, run by run of that length.
 
-    Of equal keys, the first comes first.
+    Of equal keys, the first comes first. What is `inner` entries apart makes a run.
     """
-    result = Holder(trace.undefined(UINT32, key.size))
+    return _sorted(key, run, inner, is_by_place=True)
+
+
+def _sorted(key: Node, run: int, inner: int, is_by_place: bool) -> Node:
+    t = UINT32 if is_by_place else key.type
+    result = Holder(trace.undefined(t, key.size))
     key = trace.from_buffer(key.type, evaluated(key), key.size)
     # What is written to here is nobody else's, also in evaluated control flow.
     with trace.watching(None), trace.unmasked():
-        _sort(key, run, result)
+        _sort(key, run, inner, is_by_place, result)
         evaluate.evaluate((result._node,))
     return result._node
 
 
-def _sort(key: Node, run: int, result: Holder) -> None:
-    """Trace what writes the places."""
+def _sort(key: Node, run: int, inner: int, is_by_place: bool, result: Holder) -> None:
+    """Trace what writes the keys or places."""
     runs = key.size // run
-    first = trace.emit2(ar.MUL, trace.counter(runs), _number(run))
-    entries = (_Pairs if key.type.bits <= 32 else _Apart)(run)
+    first = trace.counter(runs)
+    column: Node | None = None
+    if inner > 1:
+        first, column = rows.parts(first, inner)
+        first = trace.emit2(ar.MUL, first, _number(inner))
+    first = trace.emit2(ar.MUL, first, _number(run))
+    if column is not None:
+        first = trace.emit2(ar.ADD, first, column)
+    entries: _Keys | _Pairs | _Apart
+    if is_by_place:
+        entries = (_Pairs if key.type.bits <= 32 else _Apart)(run)
+    else:
+        entries = _Keys(key.type, run)
+
+    def at(k: Node) -> Node:
+        return trace.emit3(ar.FMA, k, _number(inner), first)
 
     def fill(k: Node) -> None:
-        place = trace.emit2(ar.ADD, first, k)
-        entries.set(k, memory.entries(key, place, _everywhere()))
+        entries.set(k, memory.entries(key, at(k), _everywhere()))
 
     def put(k: Node) -> None:
-        place = trace.emit2(ar.ADD, first, entries.place(k))
-        index = trace.emit2(ar.ADD, first, k)
-        memory.update(result, place, index, _everywhere())
+        found = entries.result(k)
+        if is_by_place:
+            found = at(found)
+        memory.update(result, found, at(k), _everywhere())
 
     _each(run, runs, fill)
     _merge_exchange(run, runs, entries.exchange)
     _each(run, runs, put)
+
+
+class _Keys:
+    """Keys alone."""
+
+    def __init__(self, t: DType, run: int) -> None:
+        self._keys = _buffer(t, run)
+
+    def set(self, k: Node, key: Node) -> None:
+        """Fill an entry."""
+        local.write(self._keys, key, k, _everywhere())
+
+    def exchange(self, low: Node, high: Node) -> None:
+        """Put the lesser of two entries first."""
+        _exchange(self._keys, low, high)
+
+    def result(self, k: Node) -> Node:
+        """Return an entry's key."""
+        return local.read(self._keys, k, _everywhere())
 
 
 class _Pairs:
@@ -77,11 +125,9 @@ class _Pairs:
 
     def exchange(self, low: Node, high: Node) -> None:
         """Put the lesser of two entries first."""
-        pair = [local.read(self._pairs, k, _everywhere()) for k in (low, high)]
-        local.write(self._pairs, trace.emit2(ar.MIN, *pair), low, _everywhere())
-        local.write(self._pairs, trace.emit2(ar.MAX, *pair), high, _everywhere())
+        _exchange(self._pairs, low, high)
 
-    def place(self, k: Node) -> Node:
+    def result(self, k: Node) -> Node:
         """Return the place of an entry's key."""
         pair = local.read(self._pairs, k, _everywhere())
         mask = literal(UINT64, (1 << 32) - 1)
@@ -113,9 +159,15 @@ class _Apart:
             local.write(buffer, trace.select(swaps, other, one), low, _everywhere())
             local.write(buffer, trace.select(swaps, one, other), high, _everywhere())
 
-    def place(self, k: Node) -> Node:
+    def result(self, k: Node) -> Node:
         """Return the place of an entry's key."""
         return local.read(self._places, k, _everywhere())
+
+
+def _exchange(buffer: local.Buffer, low: Node, high: Node) -> None:
+    pair = [local.read(buffer, k, _everywhere()) for k in (low, high)]
+    local.write(buffer, trace.emit2(ar.MIN, *pair), low, _everywhere())
+    local.write(buffer, trace.emit2(ar.MAX, *pair), high, _everywhere())
 
 
 def _buffer(element: DType, run: int) -> local.Buffer:

@@ -25,7 +25,7 @@ from lumijit.compiler.record.reductions import (
     reduce,
     result_place,
 )
-from lumijit.runtime import device
+from lumijit.runtime import buffers, device, recorders, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
 
@@ -33,6 +33,10 @@ from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
 SHORT_RUN = 64
 # So many runs keep the threads busy without being cut into pieces.
 MANY_RUNS = 32
+# Of so many long keys, it is asked which digits differ.
+ASKED_FROM = 1 << 16
+# Runs that a thread sorts alone have so many entries at least.
+LONG_RUN = 1 << 8
 # In larger arrays, a row of few results is repeated to one of at least so many entries.
 REPEATED, REPEATED_FROM = 256, 1 << 16
 
@@ -77,17 +81,34 @@ def _number(t: DType, value: int) -> Node:
     return literal(t, t.wrap(value))
 
 
-def sort(node: Node, is_descending: bool) -> Node:
-    """Sort an array's entries; a negative zero comes before a positive one."""
+def sort(node: Node, is_descending: bool, run: int, inner: int = 1) -> Node:
+    """Sort an array's entries, run by run of a length.
+
+    A negative zero comes before a positive one. What is `inner` entries apart makes a
+    run.
+    """
     t = node.type
     check_lane("sort", node)
-    if node.size < 2:
+    if run < 2:
         return node
     check_indexable(node, "sort")
     if placement.used and placement.is_elsewhere(node):
-        return placement.run_there(sort, node, is_descending)
-    key, _ = _passes(_ordered(node, is_descending), has_keys=True, has_places=False)
+        return placement.run_there(sort, node, is_descending, run, inner)
+    key: Node | None = _ordered(node, is_descending)
     assert key is not None
+    if run == node.size:
+        key, _ = _passes(key, has_keys=True, has_places=False)
+        assert key is not None
+    elif short_sorts.is_worth(node.size, run, t.bits):
+        key = short_sorts.sorted_keys(key, run, inner)
+    elif _are_sorted_apart(node.size, run):
+        turned = rows.side_by_side(key, run, inner)
+        key, _ = _passes(turned, has_keys=True, has_places=False, run=run)
+        assert key is not None
+        key = rows.side_by_side(key, inner, run)
+    else:
+        places = argsort_runs(key, run, inner)
+        key = memory.entries(key, places, trace.make_true(1))
     if is_descending:
         key = trace.emit1(lo.NOT, key)
     if t.is_bool:
@@ -102,19 +123,23 @@ def sort(node: Node, is_descending: bool) -> Node:
     return trace.bitcast_to(flipped, t)
 
 
-def argsort_runs(key: Node, run: int) -> Node:
+def argsort_runs(key: Node, run: int, inner: int = 1) -> Node:
     """Return the places of unsigned keys in their order, run by run of that length.
 
-    Of equal keys, the first comes first.
+    Of equal keys, the first comes first. What is `inner` entries apart makes a run.
     """
     check_lane("argsort", key)
     check_indexable(key, "argsort")
     if placement.used and placement.is_elsewhere(key):
-        return placement.run_there(argsort_runs, key, run)
-    if key.size < 2:
-        return literal(UINT32, 0, key.size)
-    if short_sorts.is_worth(key.size, run):
-        return short_sorts.sorted_places(key, run)
+        return placement.run_there(argsort_runs, key, run, inner)
+    if run < 2:
+        return trace.counter(key.size)
+    if short_sorts.is_worth(key.size, run, key.type.bits):
+        return short_sorts.sorted_places(key, run, inner)
+    if inner > 1:
+        return _argsort_columns(key, run, inner)
+    if _are_sorted_apart(key.size, run):
+        return _argsort(key, run=run)
     places = _argsort(key)
     if run == key.size:
         return places
@@ -124,9 +149,27 @@ def argsort_runs(key: Node, run: int) -> Node:
     return memory.entries(places, by_row, trace.make_true(1))
 
 
-def _argsort(key: Node, bits: int = 0) -> Node:
+def _argsort_columns(key: Node, run: int, inner: int) -> Node:
+    """Return the places of keys, run by run, when runs lie side by side."""
+    beside = argsort_runs(rows.side_by_side(key, run, inner), run)
+    _, place = rows.parts(beside, run)
+    place = rows.side_by_side(place, inner, run)
+    row, column = rows.parts(trace.counter(key.size), inner)
+    row, _ = rows.parts(row, run)
+    place = trace.emit3(ar.FMA, row, literal(UINT32, run), place)
+    return trace.emit3(ar.FMA, place, literal(UINT32, inner), column)
+
+
+def _are_sorted_apart(size: int, run: int) -> bool:
+    """Tell whether each run of an array of a size is sorted by one thread."""
+    runs = size // run
+    is_enough = targets.collectives().THREADS == 0 and runs >= workers.thread_count()
+    return run >= LONG_RUN and runs > 1 and (is_enough or runs >= MANY_RUNS)
+
+
+def _argsort(key: Node, bits: int = 0, run: int = 0) -> Node:
     """Return the places of keys in their order; they have so many bits, if not all."""
-    _, places = _passes(key, has_keys=False, has_places=True, bits=bits)
+    _, places = _passes(key, has_keys=False, has_places=True, bits=bits, run=run)
     assert places is not None
     return places
 
@@ -227,42 +270,88 @@ def _spread(best: Node, size: int, run: int, inner: int) -> Node:
 
 
 def _passes(
-    key: Node, has_keys: bool, has_places: bool, bits: int = 0
+    key: Node, has_keys: bool, has_places: bool, bits: int = 0, run: int = 0
 ) -> tuple[Node | None, Node | None]:
-    """Sort by one digit after the other; return keys and places, where wanted."""
+    """Sort by one digit after the other; return keys and places, where wanted.
+
+    If there are runs, each is sorted apart.
+    """
     t, size = key.type, key.size
     source, places = evaluated(key), None
     kernels = targets.collectives()
-    block = max(kernels.SORT_BLOCK, -(-size // kernels.SORT_BLOCKS))
-    last = (bits or t.bits) - 1
-    for shift in range(0, last + 1, collectives.DIGIT_BITS):
-        is_last = shift + collectives.DIGIT_BITS > last
-        keeps = has_keys or not is_last
+    block = run or max(kernels.SORT_BLOCK, -(-size // kernels.SORT_BLOCKS))
+    is_alone = run > 0 or size <= block
+    shifts = _shifts(t, source, size, bits or t.bits)
+    if is_alone and kernels.apart_ir is not None:
+        return _apart(source, t, size, run or size, has_places, shifts)
+    for shift in shifts:
+        keeps = has_keys or shift < shifts[-1]
         moved = device.allocate(t.size_bytes * size) if keeps else None
         found = device.allocate(4 * size) if has_places else None
-        _pass(t, size, block, shift, (source, moved), (places, found))
+        _pass(t, size, block, is_alone, shift, (source, moved), (places, found))
         source, places = moved or source, found
     ordered = from_buffer(t, source, size) if has_keys else None
     return ordered, None if places is None else from_buffer(UINT32, places, size)
+
+
+def _shifts(t: DType, source: Buffer, size: int, bits: int) -> list[int]:
+    """Return where the digits of keys begin; of many long keys, those that differ."""
+    shifts = list(range(0, bits, collectives.DIGIT_BITS))
+    is_known = recorders.is_heard() or source.device is not None
+    if bits <= 32 or size < ASKED_FROM or is_known:
+        return shifts
+    key = from_buffer(t, source, size)
+    first = memory.entries(key, literal(UINT32, 0), trace.make_true(1))
+    found = evaluated(reduce("or", trace.emit2(lo.XOR, key, first)))
+    workers.sync()
+    found.check_intact()
+    differing = int(buffers.entry(found, t, 0))
+    mask = collectives.DIGITS - 1
+    return [shift for shift in shifts if differing >> shift & mask] or [0]
+
+
+def _apart(
+    source: Buffer, t: DType, size: int, run: int, has_places: bool, shifts: list[int]
+) -> tuple[Node, Node | None]:
+    """Sort each run by a thread, by the digits that begin at some bits."""
+    write = targets.collectives().apart_ir
+    assert write is not None
+    count = min(len(shifts), 2)
+    moved = [device.allocate(t.size_bytes * size) for _ in range(count)]
+    found = [device.allocate(4 * size) for _ in range(count * has_places)]
+    # (A first pass reads no places, but from where there are some.)
+    addresses = [
+        parts[k % len(parts)].address if parts else 0
+        for parts in (moved, found)
+        for k in range(2)
+    ]
+    name = f"sort_apart_{t.short}{'_places' * has_places}"
+    kernel = named_kernels.get(name, write, t, has_places)
+    digits = sum(shift << 8 * k for k, shift in enumerate(shifts))
+    args = struct.pack("<6Qq", source.address, *addresses, digits, len(shifts))
+    named_kernels.launch(kernel, args, size, run, run, (*moved, *found))
+    last = (len(shifts) - 1) % 2
+    places = from_buffer(UINT32, found[last], size) if has_places else None
+    return from_buffer(t, moved[last], size), places
 
 
 def _pass(
     t: DType,
     size: int,
     block: int,
+    is_alone: bool,
     shift: int,
     key: tuple[Buffer, Buffer | None],
     place: tuple[Buffer | None, Buffer | None],
 ) -> None:
     """Sort by one digit: from buffers of keys and places to others."""
     blocks = -(-size // block)
-    counts = _counts(t, size, block, shift, key[0]) if blocks > 1 else key[0]
+    counts = key[0] if is_alone else _counts(t, size, block, shift, key[0])
     places = "" if place[1] is None else ("old" if place[0] else "new")
-    alone = blocks == 1
-    name = f"sort_move_{t.short}{'_keys' * bool(key[1])}_{places}{'_alone' * alone}"
+    name = f"sort_move_{t.short}{'_keys' * bool(key[1])}_{places}{'_alone' * is_alone}"
     has_keys = key[1] is not None
     write = targets.collectives().move_ir
-    kernel = named_kernels.get(name, write, t, has_keys, places, alone)
+    kernel = named_kernels.get(name, write, t, has_keys, places, is_alone)
     addresses = [0 if b is None else b.address for b in (key[1], *place)]
     args = struct.pack(
         "<2Q3q3Q", key[0].address, counts.address, block, blocks, shift, *addresses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from types import EllipsisType
 from typing import Any
 
@@ -13,7 +12,7 @@ from lumijit.functions.creation import arange
 from lumijit.functions.gathering import rearranged
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 from lumijit.spec import TENSOR
-from lumijit.type_traits import tensor_t, uint32_array_t
+from lumijit.type_traits import uint32_array_t
 
 Axis = int | tuple[int, ...] | EllipsisType | None
 
@@ -67,27 +66,9 @@ def run_shape(value: Any, axis: int) -> tuple[int, int]:
 
 def side_by_side(flat: Any, length: int, inner: int) -> Any:
     """Return entries with those of each run, `inner` apart before, as neighbours."""
-    return _regrouped(flat, length, inner, is_back=False)
-
-
-def along_axis(value: Any, axis: int, function: Callable[[Any, int], Any]) -> Any:
-    """Apply a function to the runs of a tensor's entries along an axis.
-
-    It gets them one after the other in a flat array, and their length; what it returns
-    has as many entries, of any type.
-    """
-    length, inner = run_shape(value, axis)
-    found = function(side_by_side(value.array, length, inner), length)
-    flat = _regrouped(found, length, inner, is_back=True)
-    return tensor_t(flat)(flat, value.shape)
-
-
-def _regrouped(flat: Any, length: int, behind: int, is_back: bool) -> Any:
-    """Exchange the order of an axis and those behind it, or exchange it back."""
-    if behind == 1 or length == 1:
+    if inner == 1 or length == 1:
         return flat
-    inner, outer = (length, behind) if not is_back else (behind, length)
     at = arange(uint32_array_t(type(flat)), len(flat))
-    place, column = at // inner, at % inner
-    row, rest = place // outer, place % outer
-    return rearranged(flat, (row * inner + column) * outer + rest)
+    place, column = at // length, at % length
+    row, rest = place // inner, place % inner
+    return rearranged(flat, (row * length + column) * inner + rest)

@@ -13,7 +13,7 @@ from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import reductions
 from lumijit.enums import ReduceOp
 from lumijit.functions.apply import not_numeric
-from lumijit.functions.axes import along_axis, checked_axis
+from lumijit.functions.axes import checked_axis, run_shape
 from lumijit.functions.reductions import (
     check_strategy,
     combined,
@@ -119,11 +119,11 @@ def _prefix(
         raise not_numeric(construct, (value,))
     check_reducible(op, value._spec, construct)
 
-    def scanned(flat: Any, block: int) -> Any:
-        return _blocks(construct, op, flat, block, exclusive, reverse)
+    def scanned(flat: Any, block: int, inner: int = 1) -> Any:
+        return _blocks(construct, op, flat, block, exclusive, reverse, inner)
 
     if value._spec.kind is TENSOR:
-        return along_axis(value, axis, scanned)
+        return type(value)(scanned(value.array, *run_shape(value, axis)), value.shape)
     if not isinstance(value, NestedArray):
         if value._spec.kind.is_special:
             entries = value.array
@@ -218,19 +218,30 @@ def block_prefix_sum(
 
 
 def _blocks(
-    construct: str, op: ReduceOp, value: Any, block: int, exclusive: bool, reverse: bool
+    construct: str,
+    op: ReduceOp,
+    value: Any,
+    block: int,
+    exclusive: bool,
+    reverse: bool,
+    inner: int = 1,
 ) -> Any:
-    """Scan the runs of a flat array, or of one in the scalar namespace."""
+    """Scan the runs of a flat array, or of one in the scalar namespace.
+
+    What is `inner` entries apart makes a run.
+    """
     size = len(value)
     if size == 0 or op is ReduceOp.Identity:
         return value
     block = _checked_block(construct, size, block)
     if isinstance(value, HostArray):
-        return type(value)(_host_blocks(op, value, block, exclusive, reverse))
+        found = _host_blocks(op, value, block, exclusive, reverse, inner)
+        return type(value)(found)
     _check_readable(value, construct)
     if reverse:
         value = reversed_(value)
-    node = collectives.block_prefix(op.trace_name, value._node, block, exclusive)
+    node = value._node
+    node = collectives.block_prefix(op.trace_name, node, block, exclusive, inner)
     found = wrap_flat(type(value), node)
     return reversed_(found) if reverse else found
 
@@ -247,14 +258,19 @@ def _checked_block(construct: str, size: int, block: int) -> int:
 
 
 def _host_blocks(
-    op: ReduceOp, value: HostArray, block: int, exclusive: bool, reverse: bool
+    op: ReduceOp,
+    value: HostArray,
+    block: int,
+    exclusive: bool,
+    reverse: bool,
+    inner: int,
 ) -> Any:
-    rows = value._data.reshape(-1, block)[:, :: -1 if reverse else 1]
+    rows = value._data.reshape(-1, block, inner)[:, :: -1 if reverse else 1]
     with np.errstate(all="ignore"):
         found = HOST_UPDATES[op].accumulate(rows, axis=1, dtype=rows.dtype)
     if exclusive:
-        first = np.full((len(rows), 1), neutral_entry(op, value._spec.dtype))
-        found = np.concatenate([first.astype(rows.dtype), found], axis=1)[:, :-1]
+        first = np.full_like(rows[:, :1], neutral_entry(op, value._spec.dtype))
+        found = np.concatenate([first, found], axis=1)[:, :-1]
     return found[:, :: -1 if reverse else 1].reshape(-1)
 
 

@@ -15,7 +15,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap as wrap_flat
 from lumijit.compiler.record import ranks, sorting
 from lumijit.functions.apply import not_numeric
-from lumijit.functions.axes import along_axis, checked_axis, run_shape, side_by_side
+from lumijit.functions.axes import checked_axis, run_shape, side_by_side
 from lumijit.functions.creation import arange
 from lumijit.functions.gathering import rearranged
 from lumijit.nested import NestedArray
@@ -53,11 +53,11 @@ def sort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
     [1, 3, nan]
     """
 
-    def ordered(flat: Any, length: int) -> Any:
-        is_whole = isinstance(flat, FlatArray) and length == len(flat)
-        if is_whole and flat._node.vertex is None:
-            return wrap_flat(type(flat), sorting.sort(flat._node, descending))
-        return rearranged(flat, _places(flat, length, descending))
+    def ordered(flat: Any, length: int, inner: int = 1) -> Any:
+        if isinstance(flat, FlatArray) and flat._node.vertex is None:
+            found = sorting.sort(flat._node, descending, length, inner)
+            return wrap_flat(type(flat), found)
+        return rearranged(flat, _places(flat, length, inner, descending))
 
     return _mapped("lumijit.sort", value, axis, ordered)
 
@@ -83,9 +83,9 @@ def argsort(value: Any, /, axis: int = -1, descending: bool = False) -> Any:
     [1, 2, 0]
     """
 
-    def positions(flat: Any, length: int) -> Any:
-        places = _places(flat, length, descending)
-        return places if length == len(flat) else places % length
+    def positions(flat: Any, length: int, inner: int = 1) -> Any:
+        places = _places(flat, length, inner, descending)
+        return places if length == len(flat) else places // inner % length
 
     return _mapped("lumijit.argsort", value, axis, positions)
 
@@ -210,15 +210,17 @@ def median(
     return (chosen(0), chosen(1)) if return_index else chosen(0)
 
 
-def _places(flat: Any, length: int, descending: bool) -> Any:
+def _places(flat: Any, length: int, inner: int, descending: bool) -> Any:
     """Return the places of all entries in their order, run by run."""
     cls = uint32_array_t(type(flat))
     if not isinstance(flat, HostArray):
         key = sorting.keys(trace.detached(flat._node), descending)
-        return wrap_flat(cls, sorting.argsort_runs(key, length))
-    order = _host_places(flat, length, descending)
-    first = np.arange(len(order))[:, None] * length
-    return cls((order + first).reshape(-1).astype(np.uint32))
+        return wrap_flat(cls, sorting.argsort_runs(key, length, inner))
+    order = _host_places(side_by_side(flat, length, inner), length, descending)
+    rows = order.reshape(-1, inner, length).swapaxes(1, 2)
+    first = np.arange(len(rows))[:, None, None] * (length * inner)
+    places = rows * inner + (first + np.arange(inner))
+    return cls(places.reshape(-1).astype(np.uint32))
 
 
 def _host_places(flat: HostArray, length: int, descending: bool) -> Any:
@@ -258,7 +260,10 @@ def _mapped(construct: str, value: Any, axis: Any, function: OfRuns) -> Any:
         raise ArrayValueError(
             construct, "there is no axis None", "sort the entries, '.array'."
         )
-    return along_axis(value, axis, lambda v, n: function(v, n) if len(v) else v)
+    if not len(value.array):
+        return value
+    found = function(value.array, *run_shape(value, axis))
+    return tensor_t(found)(found, value.shape)
 
 
 def _reduced(

@@ -99,6 +99,9 @@ def test_rows_are_those_of_packets(t: DType, inner: int) -> None:
         x = array(exact_values("add", t, 3 * block * inner), t)
         both = on_both(reductions.block_reduce, "add", x, block, inner)
         assert_same(*both)
+        args = "add", x, block, block == 17, inner
+        expected, found = on_both(reductions.block_prefix, *args)
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("t", [FLOAT16, FLOAT32, FLOAT64], **IDS)
@@ -135,7 +138,7 @@ def test_sort(t: DType) -> None:
     with written_for("thread"):
         for size in (2, 33, 129, 5000, 20_001):
             values = random_values(t, size, size) >> (t.bits // 2)
-            found = data(sorting.sort(array(values, t), is_descending=False))
+            found = data(sorting.sort(array(values, t), False, size))
             assert_same(found, np.sort(values))
             places = data(sorting.argsort_runs(array(values, t), size))
             np.testing.assert_array_equal(places, np.argsort(values, kind="stable"))
@@ -177,7 +180,7 @@ def test_blocks_as_large_as_those_of_gpus(large: None) -> None:
     places = data(reductions.compress(array(mask, BOOL)))
     np.testing.assert_array_equal(places, np.flatnonzero(mask))
     few = random_values(UINT8, 20_001)
-    found = data(sorting.sort(array(few, UINT8), is_descending=False))
+    found = data(sorting.sort(array(few, UINT8), False, len(few)))
     np.testing.assert_array_equal(found, np.sort(few))
 
 

@@ -4,6 +4,8 @@ Each function returns the IR of one kernel with the signature of `packet`'s. The
 are independent of any trace: the operation and the type are all that varies.
 """
 
+from lumijit.compiler.lower.collectives.columns import columns_by as columns_by
+from lumijit.compiler.lower.collectives.columns import columns_ir as columns_ir
 from lumijit.compiler.lower.collectives.compress import compress_ir as compress_ir
 from lumijit.compiler.lower.collectives.extremes import EXTREME_BLOCK as EXTREME_BLOCK
 from lumijit.compiler.lower.collectives.extremes import best_ir as best_ir
@@ -24,6 +26,7 @@ from lumijit.compiler.lower.collectives.sort import DIGIT_BITS as DIGIT_BITS
 from lumijit.compiler.lower.collectives.sort import DIGITS as DIGITS
 from lumijit.compiler.lower.collectives.sort import SORT_BLOCK as SORT_BLOCK
 from lumijit.compiler.lower.collectives.sort import SORT_BLOCKS as SORT_BLOCKS
+from lumijit.compiler.lower.collectives.sort import apart_ir as apart_ir
 from lumijit.compiler.lower.collectives.sort import count_ir as count_ir
 from lumijit.compiler.lower.collectives.sort import move_ir as move_ir
 from lumijit.compiler.lower.collectives.transfer import LINES as LINES

@@ -61,14 +61,14 @@ def _each_digit(name: str, after: str, source: str, target: str) -> str:
   br i1 %d.more, label %{name}, label %{after}"""
 
 
-def _count(before: str, after: str, t: DType) -> str:
-    """Write a loop that counts the digits of a block in %table."""
+def _count(before: str, after: str, t: DType, keys: str = "%key.old") -> str:
+    """Write a loop that counts the digits of a block's keys in %table."""
     ty, size_bytes = t.memory_llvm, 4 * DIGITS
     return f"""  call void @llvm.memset.p0.i64(ptr %table, i8 0, i64 {size_bytes}, i1 0)
   br label %counting
 counting:
   %j = phi i64 [ %begin, %{before} ], [ %j.n, %counting ]
-  %j.from = getelementptr {ty}, ptr %keys, i64 %j
+  %j.from = getelementptr {ty}, ptr {keys}, i64 %j
   %j.key = load {ty}, ptr %j.from
 {_digit(t, "j.")}
   %j.old = load i32, ptr %j.at
@@ -80,11 +80,12 @@ counting:
 
 
 def _scan(before: str, after: str) -> str:
-    """Write a loop that turns counts in %table into places, of a single block."""
-    return f"""  br label %scanning
+    """Write a loop that turns counts in %table into places in this block."""
+    return f"""  %begin.low = trunc i64 %begin to i32
+  br label %scanning
 scanning:
   %d = phi i64 [ 0, %{before} ], [ %d.n, %scanning ]
-  %upto = phi i32 [ 0, %{before} ], [ %upto.n, %scanning ]
+  %upto = phi i32 [ %begin.low, %{before} ], [ %upto.n, %scanning ]
   %t = getelementptr i32, ptr %table, i64 %d
   %n = load i32, ptr %t
   store i32 %upto, ptr %t
@@ -107,9 +108,70 @@ def count_ir(name: str, t: DType) -> str:
 {_shift(t)}
   %number = udiv i64 %begin, %block
   %table = alloca [{DIGITS} x i32], align 64
-{_count("entry", "telling.in", t)}
+{_count("entry", "telling.in", t, "%keys")}
 telling.in:
 {_each_digit("telling", "exit", "t", "c")}
+exit:
+  ret void
+}}
+{_DECLARATIONS}
+"""
+
+
+def apart_ir(name: str, t: DType, has_places: bool) -> str:
+    """Sort each block by itself, by all digits.
+
+    What is sorted goes to and fro between two arrays. Slots: source, key.a, key.b,
+    index.a, index.b (of places, if there are any), shifts (bytes of a number, of which
+    the lowest is the first), passes.
+    """
+    ty = t.memory_llvm
+    moved: Moved = [("key", t)] + [("index", UINT32)] * has_places
+    arrays = "\n".join(
+        f"""  %{value}.old = phi ptr [ {first}, %entry ], [ %{value}.to, %turn ]
+  %{value}.to = phi ptr [ %{value}.a, %entry ], [ %{value}.next, %turn ]
+  %{value}.next = phi ptr [ %{value}.b, %entry ], [ %{value}.to, %turn ]"""
+        for (value, _), first in zip(moved, ("%source", "%index.b"), strict=False)
+    )
+    index = """  %index.at = getelementptr i32, ptr %index.old, i64 %i
+  %index.known = load i32, ptr %index.at
+  %index.new = trunc i64 %i to i32
+  %index = select i1 %is.first, i32 %index.new, i32 %index.known"""
+    slots = "source key.a key.b index.a index.b shifts:i64 passes:i64"
+    return f"""{head(name, slots)}
+  %table = alloca [{DIGITS} x i32], align 64
+  br label %pass
+pass:
+  %pass.n = phi i64 [ 0, %entry ], [ %pass.next, %turn ]
+{arrays}
+  %is.first = icmp eq i64 %pass.n, 0
+  %shift.bit = mul i64 %pass.n, 8
+  %shift.low = lshr i64 %shifts, %shift.bit
+  %shift = and i64 %shift.low, 255
+{_shift(t)}
+{_count("pass", "scanning.in", t)}
+scanning.in:
+{_scan("scanning.in", "moving.in")}
+moving.in:
+  br label %moving
+moving:
+  %i = phi i64 [ %begin, %moving.in ], [ %i.n, %moving ]
+  %from = getelementptr {ty}, ptr %key.old, i64 %i
+  %key = load {ty}, ptr %from
+{_digit(t)}
+  %old = load i32, ptr %at
+  %new = add i32 %old, 1
+  store i32 %new, ptr %at
+  %where = zext i32 %old to i64
+{index if has_places else ""}
+{_store(moved, "to", "where")}
+  %i.n = add i64 %i, 1
+  %more = icmp ult i64 %i.n, %end
+  br i1 %more, label %moving, label %turn
+turn:
+  %pass.next = add i64 %pass.n, 1
+  %pass.more = icmp ult i64 %pass.next, %passes
+  br i1 %pass.more, label %pass, label %exit
 exit:
   ret void
 }}
@@ -120,9 +182,9 @@ exit:
 def move_ir(name: str, t: DType, has_keys: bool, indices: str, is_alone: bool) -> str:
     """Put the entries of a block where the scanned counts say.
 
-    If there is no other block (`is_alone`), it is counted here. Otherwise, where the
-    places of many digits share a set of the caches (of a permutation, they lie a power
-    of two apart), entries are kept until a line is full.
+    Where the places of many digits share a set of the caches (of a permutation, they
+    lie a power of two apart), entries are kept until a line is full. A block `is_alone`
+    in `apart_ir` only.
 
     Slots: keys, counts, block, blocks, shift, keys' (if `has_keys`), indices, indices'.
     `indices` tells what comes along: "" nothing, "new" the places, "old" what comes
@@ -136,24 +198,17 @@ def move_ir(name: str, t: DType, has_keys: bool, indices: str, is_alone: bool) -
     elif indices:
         index = """  %index.from = getelementptr i32, ptr %indices, i64 %i
   %index = load i32, ptr %index.from"""
-    if is_alone:
-        begin = f"""{_count("entry", "scanning.in", t)}
-scanning.in:
-{_scan("scanning.in", "moving.in")}"""
-        move, end = _store(moved, "to", "where"), "  ret void\n}"
-    else:
-        begin = f"""{_kept(moved)}
-  br label %learning.in
-learning.in:
-{_each_digit("learning", "asking", "c", "t")}
-asking:
-{_ask("asking", "moving.in", moved)}"""
-        move, end = _put_or_keep(name, moved), _finish(name, moved)
+    assert not is_alone
     return f"""{head(name, f"{_SLOTS} key.to indices index.to")}
 {_shift(t)}
   %number = udiv i64 %begin, %block
   %table = alloca [{DIGITS} x i32], align 64
-{begin}
+{_kept(moved)}
+  br label %learning.in
+learning.in:
+{_each_digit("learning", "asking", "c", "t")}
+asking:
+{_ask("asking", "moving.in", moved)}
 moving.in:
   br label %moving
 moving:
@@ -166,14 +221,14 @@ moving:
   store i32 %new, ptr %at
   %where = zext i32 %old to i64
 {index}
-{move}
+{_put_or_keep(name, moved)}
   br label %moved
 moved:
   %i.n = add i64 %i, 1
   %more = icmp ult i64 %i.n, %end
   br i1 %more, label %moving, label %exit
 exit:
-{end}
+{_finish(name, moved)}
 {_DECLARATIONS}
 """
 

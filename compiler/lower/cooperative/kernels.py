@@ -45,6 +45,8 @@ class Cooperative:
     SORT_BLOCK, SORT_BLOCKS = 1 << 12, 1 << 10
     LINES = 1 << 9
     EXTREME_BLOCK = 0
+    apart_ir = None
+    columns_ir = None
     extreme_ir = None
     select_ir = None
     # What takes no more than its name and its code's arguments.

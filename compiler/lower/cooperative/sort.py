@@ -110,7 +110,7 @@ def move(b: Block, t: DType, has_keys: bool, indices: str, is_alone: bool) -> No
     if is_alone:
         totals = [[reduce(lambda x, y: x + y, column)] for column in columns]
         tile = Tile(b, "add", UINT32, totals, True).scan()
-        starts = [start for (start,) in tile.after(b.constant("i32", "0"))]
+        starts = [start for (start,) in tile.after(b.begin.to("i32"))]
     else:
         starts = [b.load("i32", counts, digit * blocks + own) for digit in digits]
     b.sync()

@@ -167,6 +167,42 @@ def test_tensors(space, axis):
     np.testing.assert_array_equal(found.numpy(), x)
 
 
+# Rows of less than a vector and longer ones, one run in pieces, several parts of rows.
+COLUMNS = [(40, 5), (3, 7, 11), (33_333, 2), (9_000, 21), (5, 30, 17), (2, 3, 40_000)]
+
+
+@pytest.mark.parametrize("shape", COLUMNS)
+@pytest.mark.parametrize("entries", ["u8", "f16", "i", "f", "f64"])
+def test_columns_of_tensors(shape, entries):
+    cls = getattr(llvm, f"TensorX{entries}")
+    dtype = cls(0).numpy().dtype
+    size = np.prod(shape)
+    for axis in range(len(shape) - 1):
+        for op in (dr.ReduceOp.Add, dr.ReduceOp.Max):
+            x = random_values(llvm.Float64, size, op) % (2 if entries == "f16" else 60)
+            if entries == "f16":
+                x *= np.arange(size) % 97 == 0
+            x = x.reshape(shape).astype(dtype)
+            for exclusive, reverse in ((False, False), (True, False), (True, True)):
+                found = dr.prefix_reduce(op, cls(x), axis, exclusive, reverse)
+                runs = np.moveaxis(x, axis, -1)
+                right = expected(op, runs.reshape(-1), shape[axis], exclusive, reverse)
+                right = np.moveaxis(right.reshape(runs.shape), -1, axis)
+                np.testing.assert_array_equal(found.numpy(), right)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("op", list(OPS)[:4], ids=lambda op: op.name)
+def test_derivatives_of_columns(op, exclusive, axis):
+    def function(x):
+        found = dr.prefix_reduce(op, x, axis, exclusive, reverse=axis == 0)
+        return dr.select(dr.isfinite(found), found, 0) ** 2
+
+    x = ad.TensorXf64(ad.Float64(VALUES + [0.75 * v for v in VALUES[:4]]), (2, 3, 2))
+    assert dr.gradcheck(function, x)
+
+
 VALUES = [1.5, -0.5, 2.0, 0.25, 3.0, -1.0, 0.5, 2.5]
 
 

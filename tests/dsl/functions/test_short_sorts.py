@@ -81,10 +81,10 @@ def test_the_longest_runs(run: int) -> None:
 
 def test_what_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert short_sorts.is_worth(1 << 20, 1000)
-    assert not short_sorts.is_worth(1 << 12, 8)
-    assert not short_sorts.is_worth(1 << 20, 1 << 14)
-    assert not short_sorts.is_worth(1 << 20, 1)
+    assert short_sorts.is_worth(1 << 20, 1000, 32)
+    assert not short_sorts.is_worth(1 << 12, 8, 32)
+    assert not short_sorts.is_worth(1 << 20, 1 << 13, 16)
+    assert not short_sorts.is_worth(1 << 20, 1, 32)
     check(*rows_of("f", 700, 100), 1)
 
 

@@ -149,6 +149,39 @@ def test_tensors(space, shape):
     assert dr.median(t, axis=None, keepdims=True).shape == (1,) * x.ndim
 
 
+@pytest.mark.parametrize("shape", [(3, 700), (700, 3), (40, 300), (2, 5000, 3)])
+@pytest.mark.parametrize("entries", ["u8", "f", "i64", "b"])
+def test_long_runs(entries, shape):
+    cls = getattr(llvm, f"TensorX{entries}")
+    x = np.random.default_rng(4).integers(-9, 9, shape).astype(cls(0).numpy().dtype)
+    for axis in range(len(shape)):
+        for tensor in (cls(x), getattr(ad, f"TensorX{entries}")(x)):
+            found = dr.sort(tensor, axis).numpy()
+            np.testing.assert_array_equal(found, np.sort(x, axis))
+            down = dr.sort(tensor, axis, descending=True).numpy()
+            np.testing.assert_array_equal(down, np.flip(found, axis))
+            places = np.argsort(x, axis, kind="stable")
+            np.testing.assert_array_equal(dr.argsort(tensor, axis).numpy(), places)
+
+
+def test_derivatives_of_sorted_columns():
+    x = ad.TensorXf64(np.random.default_rng(5).normal(0, 1, (5, 3)))
+    weights = ad.TensorXf64(np.arange(15.0).reshape(5, 3))
+    assert dr.gradcheck(lambda x: dr.sort(x, 0) * weights, x)
+
+
+@pytest.mark.parametrize("digits", [[], [0], [1, 6], [0, 3, 7]])
+@pytest.mark.parametrize("size", [1 << 16, (1 << 18) + 5])
+def test_long_keys_that_differ_in_few_digits(digits, size):
+    rng = np.random.default_rng(size)
+    x = np.full(size, 0x1122334455667788, np.uint64)
+    for digit in digits:
+        x ^= rng.integers(0, 256, size, np.uint64) << np.uint64(8 * digit)
+    np.testing.assert_array_equal(dr.sort(llvm.UInt64(x)).numpy(), np.sort(x))
+    places = dr.argsort(llvm.UInt64(x)).numpy()
+    np.testing.assert_array_equal(places, np.argsort(x, kind="stable"))
+
+
 @pytest.mark.parametrize("axes", [(0, 1), (1,), (2, 0), (-1, 0), (0, 1, 2)])
 @pytest.mark.parametrize("space", [llvm, scalar])
 def test_medians_over_several_axes(space, axes):
