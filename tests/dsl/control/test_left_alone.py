@@ -533,7 +533,15 @@ def test_helpers_that_change_their_own_are_left_alone() -> None:
     assert list(lj.switch(UInt(0, 1), [total, lambda x: x], Float(1, 2))) == [2, 2]
 
 
-def test_local_buffers_and_classes_of_arrays_are_not_watched() -> None:
+@dataclass
+class Leading:
+    t: Any
+
+    def leads_on(self) -> Any:
+        return _through(self.t)
+
+
+def test_local_buffers_and_what_leads_nowhere_are_not_watched() -> None:
     buffer = lj.alloc_local(Float, 2)
 
     def fill(x: Any) -> Any:
@@ -541,4 +549,6 @@ def test_local_buffers_and_classes_of_arrays_are_not_watched() -> None:
         return x
 
     assert watch((fill,), (Float(1), buffer), ("x", "buffer")) is None
-    assert watch((fill,), (Hit(Float(1), 2),), ("hit",)) is not None
+    assert watch((fill,), ([Hit(Float(1), 2), {"a": buffer}],), ("hits",)) is None
+    assert watch((fill,), (Leading(Float(1)),), ("hit",)) is not None
+    assert watch((fill,), ({"a": [Leading(Float(1))]},), ("hits",)) is not None
