@@ -28,5 +28,12 @@ cdef extern from *:
         }
         return Py_NewRef(state);
     }
+
+    /* `ctypes.string_at`. */
+    static PyObject* lumijit_string_at(PyObject* address, Py_ssize_t size) {
+        void* found = PyLong_AsVoidPtr(address);
+        return PyErr_Occurred() ? NULL : PyBytes_FromStringAndSize(found, size);
+    }
     """
+    cpdef bytes string_at "lumijit_string_at" (object address, Py_ssize_t size)
     cpdef object waiting "lumijit_waiting" ()

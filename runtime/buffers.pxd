@@ -1,6 +1,7 @@
 cimport cython
 
 from lumijit.runtime.pages cimport Block
+from lumijit.runtime.workers cimport _Tickets
 
 
 cdef extern from "Python.h":
@@ -33,6 +34,8 @@ cdef class _Claim(ReferenceType):
     cdef public object owner
     cdef public object size_bytes
 
+
+cdef _Tickets tickets
 
 @cython.locals(block=Block, claim=_Claim, statistics=_Statistics)
 cpdef _collect(object _buffer=*)

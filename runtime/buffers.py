@@ -31,6 +31,7 @@ from lumijit.runtime.errors import AllocationError, SizeError, cancelled
 from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.pages import ALIGNMENT as ALIGNMENT
 from lumijit.runtime.pages import Block
+from lumijit.runtime.workers import tickets
 
 # Kernels read and write whole packets: up to 64 entries of 8 bytes, or 128 bytes.
 PADDING_BYTES: Final = 512
@@ -162,9 +163,7 @@ def _collect(_buffer: object = None) -> None:
         if block is None:
             _let_go(claim)
             continue
-        pool = workers.running
-        if pool is not None:
-            block.ticket = pool.words[0]
+        block.ticket = tickets.words[0]
         statistics.live_bytes -= block.capacity
         # … up to this one.
         _free[block.size_class].append(block)

@@ -15,6 +15,9 @@ cdef class _Construct:
 @cython.locals(known=_Construct)
 cpdef on_error(object undo)
 
+@cython.locals(known=_Construct)
+cpdef settle(object undo)
+
 @cython.locals(outer=_Construct, construct=_Construct)
 cpdef apart(
     object function, tuple args=*, object variable=*, object value=*,

@@ -193,11 +193,12 @@ class _Construct:
 
 
 _construct: Variable[_Construct | None] = Variable("construct", None)
+_running = _construct.get
 
 
 def on_error(undo: Undo) -> None:
     """Have a function called, perhaps twice, if the construct that runs raises."""
-    known = _construct.get()
+    known = _running()
     if known is not None:
         known.undo.append(undo)
 
@@ -234,7 +235,7 @@ def is_apart() -> bool:
 
 def settle(undo: Undo) -> None:
     """Keep what would have been undone."""
-    known = _construct.get()
+    known = _running()
     if known is not None:
         known.undo.remove(undo)
 

@@ -4,4 +4,4 @@ cdef class Block:
     cdef public object claim
     cdef public object memory
     cdef public object size_class
-    cdef public object ticket
+    cdef public long long ticket

@@ -18,14 +18,16 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from itertools import starmap
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from lumijit.runtime import cache, cgroup, cpu, pool_ir
 from lumijit.runtime import pool_layout as layout
 from lumijit.runtime.settings import settings
 
+T = TypeVar("T")
 Args = bytes | bytearray | memoryview | ctypes.Array[Any]
 
 # How long a waiting thread stays away from Python, where Ctrl-C is noticed.
@@ -105,6 +107,15 @@ class _Native:
 def _keep_for_ever(thing: object) -> None:
     """Keep what a native thread may use while the interpreter is torn down."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def holding(lock: Any, function: Callable[[T], object], argument: T) -> None:
+    """Call a function while a lock is held.
+
+    Compiled modules have this as a function in C, of the same name (`workers.pxd`).
+    """
+    with lock:
+        function(argument)
 
 
 def invoke(

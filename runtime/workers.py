@@ -41,6 +41,21 @@ ALL_SLOTS: Final = 2**31 - 1
 _thread_count: int = min(settings.threads, MAX_THREADS) or core_count()
 running: WorkerPool | None = None
 _start_lock = threading.Lock()
+_COMPLETED: Final = pool_layout.COMPLETED // 8
+
+
+class _Tickets:
+    """The words of the pool, or zeros while there is none; reading them is no call."""
+
+    __slots__ = ("words",)
+
+    def __init__(self) -> None:
+        self.words = memoryview(bytearray(8 * _COMPLETED + 8)).cast("q")
+
+
+#: (In compiled modules, `_tickets` is known to C alone.)
+tickets: Final = _Tickets()
+_tickets: Final = tickets
 
 
 class _Lock(Protocol):
@@ -60,7 +75,9 @@ def pool() -> WorkerPool:
     if running is None:
         with _start_lock:
             if running is None:
-                running = WorkerPool(_thread_count)
+                made = WorkerPool(_thread_count)
+                _tickets.words = made.words
+                running = made
     return running
 
 
@@ -154,12 +171,12 @@ def pool_address() -> int:
 
 def last_ticket() -> int:
     """Return the ticket of the last job submitted; 0 if there was none."""
-    return running.words[0] if running is not None else 0
+    return _tickets.words[0]
 
 
 def completed_ticket() -> int:
     """Return the ticket up to which all jobs have completed."""
-    return running.words[pool_layout.COMPLETED // 8] if running is not None else 0
+    return _tickets.words[_COMPLETED]
 
 
 def is_idle() -> bool:
@@ -176,7 +193,7 @@ def wait(ticket: int) -> None:
 def sync() -> None:
     """Wait until all jobs have completed."""
     if running is not None:
-        running.wait(running.last_ticket())
+        running.wait(_tickets.words[0])
 
 
 def was_cancelled(ticket: int) -> bool:

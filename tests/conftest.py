@@ -53,9 +53,9 @@ def _checked_description(*args: Any) -> describe.Launch | None:
                 found.targets,
             )
         except Exception:
-            if found.began == interruptions[0]:
+            if found.began == interruptions.count:
                 raise
-        if found.began != interruptions[0]:
+        if found.began != interruptions.count:
             return found
         assert _structures.setdefault(found.key, made.key) == made.key
         assert [str(v) for v in found.values] == [

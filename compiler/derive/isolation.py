@@ -86,18 +86,22 @@ class isolated:
     """Hold traversals back at what was computed before a `with` block.
 
     Evaluated control flow runs in one, as regions are: a traversal in one turn must not
-    clear what the next ones go along.
+    clear what the next ones go along. What is in a construct that runs `apart` ends
+    with that, whatever order blocks of generators end in.
     """
 
-    def __init__(self, when: bool = True, is_reached: bool = False) -> None:
+    def __init__(
+        self, when: bool = True, is_reached: bool = False, is_apart: bool = False
+    ) -> None:
         self._when = when
         self._is_reached = is_reached
+        self._setting = current.during if is_apart else isolating
 
     def __enter__(self) -> Isolation | None:
         if not self._when:
             return None
         self._isolation = Isolation(self._is_reached)
-        self._during = isolating(self._isolation)
+        self._during = self._setting(self._isolation)
         self._during.__enter__()
         return self._isolation
 

@@ -40,6 +40,12 @@ cdef class Scope:
     cdef public tuple arguments
 
 
+cdef class _Interruptions:
+    cdef public Py_ssize_t count
+    cdef public Py_ssize_t depth
+    cdef public Py_ssize_t most
+
+
 cdef object _walks
 
 cpdef Py_ssize_t begin_walk() except -1

@@ -123,10 +123,26 @@ ROOT = Scope()
 _walks = itertools.count(1)
 
 
-#: How often an evaluation was begun in the middle of one, by code of the user's that
-#: Python runs meanwhile (a handler of signals, a `__del__`). Nodes that the one around
-#: it has come to may have other marks since, or have been evaluated.
-interruptions = [0]
+class _Interruptions:
+    """How often an evaluation was begun in the middle of one, and how many there are.
+
+    Code of the user's does that, which Python runs meanwhile (a handler of signals, a
+    `__del__`). Nodes that the one around it has come to may have other marks since, or
+    have been evaluated. (These are fields: a global variable that changes would have
+    compiled code look up all others anew.)
+    """
+
+    __slots__ = ("count", "depth", "most")
+
+    def __init__(self) -> None:
+        self.count = 0
+        # How many evaluations are running, each in the middle of the one before, and
+        # how many interruptions there may have been in the end.
+        self.depth = 0
+        self.most = 0
+
+
+interruptions = _Interruptions()
 
 
 class Interrupted(Exception):
@@ -136,14 +152,14 @@ class Interrupted(Exception):
 def undisturbed(walk: Callable[[], T]) -> T:
     """Return what a walk finds, once no other is made in the middle of it."""
     while True:
-        before = interruptions[0]
+        before = interruptions.count
         try:
             found = walk()
         except Exception:
-            if interruptions[0] == before:
+            if interruptions.count == before:
                 raise
         else:
-            if interruptions[0] == before:
+            if interruptions.count == before:
                 return found
 
 

@@ -35,6 +35,10 @@ cdef dict _variables
 @cython.locals(node=Node)
 cpdef Node make(Op op, DType dtype, Py_ssize_t size, tuple deps, object attr)
 
+cpdef Node under_mask(Node mask)
+
+cpdef Node current_mask()
+
 cpdef Node unchanged(Node node)
 
 cpdef Node make_root(Op op, DType dtype, Py_ssize_t size, object attr=*)

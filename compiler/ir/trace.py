@@ -67,7 +67,7 @@ class _State:
 
 
 state = _State()
-enter_scope = _scope.set  # Has nodes belong to another scope from now on.
+enter_scope, set_mask = _scope.set, _mask.set  # What holds for nodes from now on.
 #: The lanes that run in any thread: where it is empty, `state.lane` is None.
 running_lanes: list[Any] = []
 

@@ -20,6 +20,7 @@ from lumijit.compiler.ir.nodes import (
     ROOT,
     Interrupted,
     Node,
+    begin_walk,
     interruptions,
     undisturbed,
 )
@@ -44,6 +45,7 @@ from lumijit.runtime import buffers, device, workers
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.dtypes import from_numpy as dtype_of
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, StateError
+from lumijit.runtime.pool import holding
 
 simplify.native_folding = native_folding.compute
 #: Held while nodes are made into a kernel, or turned into evaluated ones.
@@ -52,10 +54,6 @@ workers.hold_while_forking(lock)
 
 
 _expand_threshold = 1 << 22
-# How many evaluations are running, each in the middle of the one before, and how many
-# interruptions there may have been in the end. (A list: a global variable that changes
-# would have compiled code look up all others anew.)
-_running = [0, 0]
 _MOST_INTERRUPTIONS = 100
 
 
@@ -188,27 +186,30 @@ def _run_alone(wanted: list[Node]) -> None:
 
     This thread may, in the user's code that Python runs meanwhile.
     """
-    running = _running
-    with lock:
-        if not running[0]:
-            running[1] = interruptions[0] + _MOST_INTERRUPTIONS
-        elif interruptions[0] < running[1]:
-            interruptions[0] += 1
+    holding(lock, _run_counted, wanted)
+
+
+def _run_counted(wanted: list[Node]) -> None:
+    """Run what computes nodes; count if that is in the middle of another evaluation."""
+    if not interruptions.depth:
+        interruptions.most = interruptions.count + _MOST_INTERRUPTIONS
+    elif interruptions.count < interruptions.most:
+        interruptions.count += 1
+    else:
+        raise StateError(
+            "evaluation",
+            f"it has been interrupted by {_MOST_INTERRUPTIONS} others, by a "
+            "handler of signals or a '__del__' that evaluates arrays",
+            "have these set a flag only, and evaluate later.",
+        )
+    interruptions.depth += 1
+    try:
+        if used:
+            _run_by_device(wanted)
         else:
-            raise StateError(
-                "evaluation",
-                f"it has been interrupted by {_MOST_INTERRUPTIONS} others, by a "
-                "handler of signals or a '__del__' that evaluates arrays",
-                "have these set a flag only, and evaluate later.",
-            )
-        running[0] += 1
-        try:
-            if used:
-                _run_by_device(wanted)
-            else:
-                _run(wanted)
-        finally:
-            running[0] -= 1
+            _run(wanted)
+    finally:
+        interruptions.depth -= 1
 
 
 def _run_by_device(wanted: list[Node]) -> None:
@@ -241,10 +242,13 @@ def _run_once(wanted: list[Node]) -> None:
     """Run what one kernel for each size computes, or as many as it takes."""
     if not wanted:
         return None
-    before = interruptions[0]
+    before = interruptions.count
     versions: Versions = {}
     sole = wanted[0]
-    if len(wanted) == 1 and sole.op is not WRITTEN:
+    is_plain = len(wanted) == 1 and sole.op is not WRITTEN
+    if not is_plain:
+        wanted, is_plain = _each_once(wanted)
+    if is_plain:
         groups: Collection[tuple[list[Node], list[Node]]] = ((wanted, []),)
     else:
         first = ahead(wanted)
@@ -258,7 +262,7 @@ def _run_once(wanted: list[Node]) -> None:
     for outputs, effects in groups:
         most = partition.room(len(outputs))
         launch = describe(outputs, effects, _expand_threshold, None, most)
-        if interruptions[0] != before:
+        if interruptions.count != before:
             raise Interrupted
         if launch is TOO_LONG and len(groups) == 1 and not effects:
             return _run_cut(outputs)
@@ -266,6 +270,19 @@ def _run_once(wanted: list[Node]) -> None:
             return _run_planned(wanted)
         launches.append(launch)
     return run(launches, versions)
+
+
+def _each_once(wanted: list[Node]) -> tuple[list[Node], bool]:
+    """Return nodes, each once; tell whether they have one size, and none is a write."""
+    walk, size = begin_walk(), wanted[0].size
+    found, is_plain = [], True
+    for node in wanted:
+        if node.walk != walk:
+            node.walk = walk
+            found.append(node)
+            if node.size != size or node.op is WRITTEN:
+                is_plain = False
+    return found, is_plain
 
 
 def _spare_copies(wanted: list[Node]) -> None:
@@ -281,7 +298,7 @@ def _grouped(
 ) -> Collection[tuple[list[Node], list[Node]]]:
     """Return outputs and effects by their size; note the versions to be made."""
     groups: dict[int, tuple[list[Node], list[Node]]] = {}
-    for node in dict.fromkeys(wanted):
+    for node in wanted:
         if node.op is not WRITTEN:
             groups.setdefault(node.size, ([], []))[0].append(node)
             continue
@@ -349,7 +366,7 @@ def _described(
     launch = describe(outputs, effects, _expand_threshold, found.shared_targets)
     if launch is not None:
         return launch
-    began = interruptions[0]
+    began = interruptions.count
     made = partial(Program, size, outputs, effects, _expand_threshold)
     return described(undisturbed(made), found.shared_targets, began)
 

@@ -166,9 +166,9 @@ def lookup(program: Program, key: Any = None) -> Built:
         key = program.key
     found = find(key)
     if found is None:
-        before = interruptions[0]
+        before = interruptions.count
         built, chosen = _searched(program)
-        if interruptions[0] != before:
+        if interruptions.count != before:
             raise Interrupted
         found = _packed(built, chosen.packer(built.pack))
         _STRUCTURES.append(program.key)

@@ -1,6 +1,6 @@
 cimport cython
 
-from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.nodes cimport Node, _Interruptions
 from lumijit.compiler.launch.kernels cimport Built
 from lumijit.compiler.launch.starting cimport start
 from lumijit.compiler.plan.describe cimport Launch
@@ -10,6 +10,7 @@ from lumijit.compiler.launch cimport kernels
 
 
 cdef dict away
+cdef _Interruptions interruptions
 
 @cython.locals(launch=Launch)
 cpdef run(object launches, dict versions=*)
@@ -41,4 +42,5 @@ cdef _settle_effects(Launch launch)
 
 cpdef settle(Node node, object buffer)
 
-cpdef bint is_small(object size, Built built) except -1
+@cython.locals(most=Py_ssize_t)
+cpdef bint is_small(Py_ssize_t size, Built built) except -1

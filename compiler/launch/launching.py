@@ -84,7 +84,7 @@ def _looked_up(launch: Launch) -> Built:
 
 def _check(launch: Launch) -> None:
     """Raise if what has been described may be something else now."""
-    if launch.began != interruptions[0]:
+    if launch.began != interruptions.count:
         raise Interrupted
 
 
@@ -279,7 +279,8 @@ def memory_for(node: Node) -> buffers.Buffer:
 
 def is_small(size: int, built: Built) -> bool:
     """Tell whether a launch is too small to be worth a hand-over to threads."""
-    return size * built.cost < INLINE_COST and not built.has_loops
+    most = INLINE_COST
+    return size * built.cost < most and not built.has_loops
 
 
 def block_size(size: int, built: Built) -> int:

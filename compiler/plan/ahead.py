@@ -42,7 +42,7 @@ def superfluous_copies(wanted: Iterable[Node]) -> list[Node]:
 
 def _small_writes(wanted: Iterable[Node]) -> Iterator[Node]:
     """Iterate over writes to small parts of copies of large arrays in memory."""
-    for node in dict.fromkeys(wanted):
+    for node in wanted:
         if node.op is WRITTEN and node.deps[0].op is SCATTER:
             effect = node.deps[0]
             target = effect.deps[0]

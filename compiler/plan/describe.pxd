@@ -1,6 +1,6 @@
 cimport cython
 
-from lumijit.compiler.ir.nodes cimport Node, begin_walk
+from lumijit.compiler.ir.nodes cimport Node, _Interruptions, begin_walk
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.plan.program cimport Destination
 from lumijit.runtime cimport workers
@@ -8,12 +8,14 @@ from lumijit.runtime.buffers cimport Buffer
 
 
 cdef dict away
+cdef _Interruptions interruptions
 
 
+@cython.freelist(16)
 cdef class Launch:
     cdef public Py_ssize_t began
     cdef public list outputs
-    cdef public object size
+    cdef public Py_ssize_t size
     cdef public object key
     cdef public list values
     cdef public object program
@@ -37,14 +39,15 @@ cdef class Launch:
 
 @cython.locals(launch=Launch)
 cdef Launch _begun(
-    list outputs, object size, object key, list values, object program,
+    list outputs, Py_ssize_t size, object key, list values, object program,
     Py_ssize_t began
 )
 
 @cython.locals(
     launch=Launch, node=Node, op=Op, key=list, values=list, targets=list,
     written=dict, found=list, walk=Py_ssize_t, began=Py_ssize_t,
-    reached=list, count=Py_ssize_t, inside=Py_ssize_t, size=Py_ssize_t, buffer=Buffer, target=Destination,
+    reached=list, count=Py_ssize_t, inside=Py_ssize_t, size=Py_ssize_t, first=Node,
+    buffer=Buffer, target=Destination,
 )
 cpdef Launch describe(
     list outputs, object effects, object expand_limit, object shared=*,

@@ -184,15 +184,15 @@ def describe(
         if versions are read, or what regions find where they write, sizes differ, or
         something must be there first.
     """
-    began, size = interruptions[0], (outputs or effects)[0].size
-    if not _are_computed(outputs, size):
+    began, first = interruptions.count, (outputs or effects)[0]
+    if not _are_computed(outputs, size := first.size):
         return None
     key: list[Any] = []
     values: list[Any] = []
     targets, written = _NO_TARGETS, _NO_WRITES
     walk, count, inside = begin_walk(), 1, 0
-    is_any_cancelled = workers.has_cancelled() or bool(away)
-    for node in (reached := [*outputs, *effects]):
+    reached = [*outputs, *effects] if effects else outputs[:]
+    for node in reached:
         if node.walk == walk:
             key.append(node.number)
             continue
@@ -204,7 +204,7 @@ def describe(
         if op is EVALUATED:
             key.append(_ENTRY if node.size == 1 else op)
             buffer: Any = node.buffer
-            if is_any_cancelled:
+            if away or (buffer.ticket and workers.has_cancelled()):
                 buffer.check_intact()
             values.append(buffer.address)
         elif op is LITERAL:

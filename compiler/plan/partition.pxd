@@ -5,6 +5,7 @@ from lumijit.compiler.ir.nodes cimport Node, begin_walk
 
 cdef long long _FORBIDDEN
 
+@cython.locals(most=Py_ssize_t, cost=Py_ssize_t)
 cpdef Py_ssize_t room(Py_ssize_t stores) except? -1
 
 cdef bint _is_stored(Node node)

@@ -31,7 +31,8 @@ _FORBIDDEN = 1 << 40
 
 def room(stores: int) -> int:
     """Return how many operations a kernel may have that stores so many arrays."""
-    return MAX_OPERATIONS - STORE_COST * stores
+    most, cost = MAX_OPERATIONS, STORE_COST
+    return most - cost * stores
 
 
 def _is_stored(node: Node) -> bool:

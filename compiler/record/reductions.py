@@ -7,8 +7,8 @@ input gives the same bits on any number of threads.
 
 from __future__ import annotations
 
-import ctypes
 import struct
+from ctypes import string_at
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 from lumijit.runtime.errors import SizeError, SymbolicError
+from lumijit.runtime.recorders import listening
+from lumijit.runtime.workers import sync
 
 # The lengths of rows that are combined at once, where runs are many and few; and from
 # how many bytes on they are computed in the kernel that combines them, in which each
@@ -101,7 +103,7 @@ def reduce(op: str, node: Node) -> Node:
 def is_any_set(mask: Node) -> bool:
     """Compute a mask and tell, waiting for it, whether any entry is set."""
     if mask.op is EVALUATED and mask.size > 1:
-        workers.sync()
+        sync()
         seen = _seen("or", evaluated(mask), mask.size)
         if seen is not None:
             return seen
@@ -113,9 +115,13 @@ def is_any_set(mask: Node) -> bool:
 
 def _seen(op: str, mask: Buffer, size: int) -> bool | None:
     """Combine the entries of a mask that is there without a kernel, if few tell."""
-    if mask.device is not None or op not in ("and", "or") or recorders.is_heard():
+    if (
+        mask.device is not None
+        or op not in ("and", "or")
+        or (listening and recorders.is_heard())
+    ):
         return None
-    few = ctypes.string_at(mask.address, min(size, FEW))
+    few = string_at(mask.address, min(size, FEW))
     is_absorbed = 0 in few if op == "and" else not _UNSET.startswith(few)
     return (op == "or") == is_absorbed if is_absorbed or size <= FEW else None
 

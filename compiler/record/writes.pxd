@@ -1,5 +1,7 @@
+cimport cython
+
 from lumijit.compiler.ir.nodes cimport Node
-from lumijit.runtime.contexts cimport on_error
+from lumijit.runtime.contexts cimport on_error, settle
 
 
 cdef class Writes:
@@ -9,4 +11,13 @@ cdef class Writes:
 
 
 cdef class watched:
-    cdef object _found
+    cdef public dict entries
+    cdef public bint has_single
+    cdef public watched outer
+
+    @cython.locals(writes=Writes)
+    cpdef undo(self)
+
+
+@cython.locals(entry=Writes)
+cpdef dict last_versions(watched found)

@@ -44,61 +44,55 @@ class Writes:
         self.last = last
 
 
-class Found(dict[int, Writes]):
-    """The writes to arrays, by the ids of these.
+class watched:
+    """Note the writes outside of regions; if the construct raises, undo them.
 
-    `has_single` tells whether any was a single write, not one per element, or any
-    gradient was given once. `outer`: what was watched when this began.
+    `entries` are the writes to arrays, by the ids of these. `has_single` tells whether
+    any was a single write, not one per element, or any gradient was given once.
+    `outer`: what was watched when this began.
     """
 
-    __slots__ = ("has_single", "outer")
+    __slots__ = ("entries", "has_single", "outer")
 
-    def __init__(self, outer: Found | None) -> None:
-        super().__init__()
+    def __init__(self) -> None:
+        self.entries: dict[int, Writes] = {}
         self.has_single = False
-        self.outer = outer
+        self.outer: watched | None = get_watched()
 
-
-class watched:
-    """Note the writes outside of regions; if the construct raises, undo them."""
-
-    __slots__ = ("_found",)
-
-    def __enter__(self) -> Found:
-        self._found = Found(get_watched())
-        on_error(self._undo)
-        set_watched(self._found)
-        return self._found
+    def __enter__(self) -> watched:
+        on_error(self.undo)
+        set_watched(self)
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        found = self._found
-        outer = found.outer
+        outer = self.outer
         set_watched(outer)
         if kind is not None:
             return
-        if outer is not None and found:
-            for key, writes in found.items():
-                before = outer.setdefault(key, writes)
+        if outer is not None:
+            for key, writes in self.entries.items():
+                before = outer.entries.setdefault(key, writes)
                 before.last = writes.last
-        if outer is not None and found.has_single:
-            outer.has_single = True
-        settle(self._undo)
+            if self.has_single:
+                outer.has_single = True
+        settle(self.undo)
 
-    def _undo(self) -> None:
-        for writes in self._found.values():
+    def undo(self) -> None:
+        """Give arrays what they had before."""
+        for writes in self.entries.values():
             writes.holder._go_back(writes.first)
 
 
-def last_versions(found: dict[int, Writes]) -> dict[int, Node]:
+def last_versions(found: watched) -> dict[int, Node]:
     """Return the last versions of the arrays that have been written, by their ids."""
-    return {key: entry.last for key, entry in found.items()}
+    return {key: entry.last for key, entry in found.entries.items()}
 
 
 def note_write(holder: Holder, before: Node) -> None:
     """Note that an array outside of regions has got a new version."""
     found = get_watched()
     if found is not None:
-        entry = found.setdefault(id(holder), Writes(holder, before, before))
+        entry = found.entries.setdefault(id(holder), Writes(holder, before, before))
         entry.last = holder._node
 
 
@@ -254,7 +248,7 @@ def _times_held(holder: Holder, node: Node) -> int:
     count = sum([other is node for held in trace.state.held for other in held])
     found = trace.state.watched
     while found is not None:
-        entry = found.get(id(holder))
+        entry = found.entries.get(id(holder))
         count += entry is not None and entry.last is node
         found = found.outer
     return count

@@ -41,7 +41,7 @@ def run(call: Invocation) -> Any:
     arrays = [leaf._node for leaf in call.values if is_array(leaf)]
     evaluate([call.index, call.active, *arrays])
     # If a function raises, what the others wrote is undone, too.
-    with writes.watched(), isolated():
+    with writes.watched(), isolated(is_apart=True):
         places = _call_all(call)
         call.check_surroundings()
     nodes = {}
@@ -250,7 +250,7 @@ def _invoke(
         trace.masked_only(mask),
     ):
         value, _ = call.invoke(callee, values, lambda: writes.last_versions(found))
-        for effect in _effects(found.values()) if size < call.lanes else ():
+        for effect in _effects(found.entries.values()) if size < call.lanes else ():
             # With more elements, the mask itself refuses what doesn't fit.
             if effect.size > size == 1:
                 raise call.wrong_size(callee, "a write", effect.size, size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,17 @@ from lumijit.compiler.derive.isolation import isolated, resume, select_tracked
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import NOT
-from lumijit.compiler.ir.trace import running_lanes
+from lumijit.compiler.ir.trace import (
+    current_mask,
+    emit1,
+    running_lanes,
+    set_mask,
+    under_mask,
+)
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import regions, writes
 from lumijit.compiler.record.shared_contents import with_copies
-from lumijit.control.branch_sides import Merge, Sides
+from lumijit.control.branch_sides import Merge, Side, Sides
 from lumijit.control.captured_state import watched
 from lumijit.control.recursion import left_out
 from lumijit.control.state import (
@@ -209,21 +215,32 @@ class _Branch(Sides):
         if cond.size == 1:
             cond = trace.resized(cond, size)
         evaluate([cond])
-        with writes.watched(), isolated():
-            with writes.watched() as first, trace.masked(cond):
-                first_side = self.run(true_fn, first)
-            opposite = trace.emit1(NOT, cond)
-            with writes.watched() as second, trace.masked(opposite):
-                second_side = self.run(false_fn, second)
+        with writes.watched(), isolated(is_apart=True):
+            first, first_side = self._run_masked(cond, true_fn)
+            second, second_side = self._run_masked(emit1(NOT, cond), false_fn)
             merge = Merge(self, first_side, second_side)
-            merge.share(set(first), set(second), True)
-            wide = [
-                (partial(merge.name, k), max(yes, no, key=lambda node: node.size))
-                for k, (yes, no) in merge.pairs.items()
-                if k in merge.traced and yes is not no
-            ]
+            merge.share(set(first.entries), set(second.entries), True)
             has_single = first.has_single or second.has_single
-            check_writes(self.name, cond, has_single, wide)
+            check_writes(self.name, cond, has_single, _blended(merge))
             for k in (*merge.traced, *merge.late):
                 merge.enter(k, select_tracked(cond, *merge.current(k)))
             return merge.result()
+
+    def _run_masked(
+        self, active: Node, function: Callable[..., Any]
+    ) -> tuple[writes.watched, Side]:
+        """Run a side where elements are active; return what it wrote and left."""
+        outer = current_mask()
+        with writes.watched() as found:
+            set_mask(under_mask(active))
+            side = self.run(function, found)
+        # (If the side raises, the construct ends, and its variables with it.)
+        set_mask(outer)
+        return found, side
+
+
+def _blended(merge: Merge) -> Iterator[tuple[Callable[[], str], Node]]:
+    """List the results that are blended: their names, and the wider one of each."""
+    for k, (yes, no) in merge.pairs.items():
+        if k in merge.traced and yes is not no:
+            yield partial(merge.name, k), no if no.size > yes.size else yes

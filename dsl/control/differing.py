@@ -52,7 +52,8 @@ def is_written(array: Any) -> bool:
     scope = trace.state.scope
     if node.op is WRITTEN and node.scope is scope and id(array) in scope.writes:
         return True
-    entry = (trace.state.watched or {}).get(id(array))
+    watched = trace.state.watched
+    entry = None if watched is None else watched.entries.get(id(array))
     return entry is not None and entry.last is node
 
 

@@ -190,7 +190,7 @@ def _evaluated(
 
 
 def _isolated(loop: EvaluatedLoop, state: State, is_compressed: bool) -> State:
-    with isolated():
+    with isolated(is_apart=True):
         return loop.run(state, is_compressed)
 
 

@@ -2,6 +2,9 @@ cimport cython
 
 from lumijit.compiler.derive.isolation cimport select_tracked
 from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.trace cimport current_mask, emit2
+from lumijit.compiler.launch.evaluate cimport evaluate
+from lumijit.compiler.record.reductions cimport is_any_set
 from lumijit.control.held_arrays cimport Held
 from lumijit.control.state cimport (
     call,
@@ -38,6 +41,20 @@ cdef class EvaluatedLoop:
     cdef public object repeated
     cdef public Py_ssize_t iteration
     cdef public set changed
+
+    @cython.locals(node=Node)
+    cpdef Node _condition(self, object state)
+
+    cpdef object _check_progress(self, Node condition)
+
+    @cython.locals(outer=Node, following=Node)
+    cpdef tuple _turn(self, object state, Node active)
+
+    @cython.locals(following=Node)
+    cpdef Node _next_active(self, object state, Node active)
+
+    @cython.locals(parts=Parts)
+    cpdef object _evaluate(self, object state, Node active)
 
     @cython.locals(
         old=Parts, copies=Parts, new=Parts, held=Held, nodes=list, merged=list,

@@ -17,6 +17,7 @@ from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, reached
 from lumijit.compiler.ir.ops.logic import AND
+from lumijit.compiler.ir.trace import current_mask, emit2, set_mask
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import local, memory, writes
 from lumijit.compiler.record.reductions import is_any_set
@@ -63,6 +64,7 @@ _LOOKED_AT = 8
 
 Name = Callable[[], str]
 Result = tuple[Name, Node]
+_CONDITION: Name = partial(str, "the condition")
 
 
 class EvaluatedLoop:
@@ -142,15 +144,18 @@ class EvaluatedLoop:
 
     def _turn(self, state: State, active: Node) -> tuple[State, Node]:
         """Run the body, then the condition."""
-        with trace.masked_only(active):
-            state = self._step(state, active)
-            return state, self._next_active(state, active)
+        outer = current_mask()
+        set_mask(active)
+        state = self._step(state, active)
+        following = self._next_active(state, active)
+        # (If one raises, the construct ends, and its variables with it.)
+        set_mask(outer)
+        return state, following
 
     def _next_active(self, state: State, active: Node) -> Node:
         condition = self._condition(state)
-        following = trace.emit2(AND, active, condition)
-        results = [(lambda: "the condition", following)]
-        check_writes(self.name, active, self.has_single, results)
+        following = emit2(AND, active, condition)
+        check_writes(self.name, active, self.has_single, [(_CONDITION, following)])
         return following
 
     def _evaluate(self, state: State, active: Node) -> None:
@@ -225,7 +230,7 @@ class EvaluatedLoop:
                 returned = call(self.body, given, self.name)
                 new = Parts(returned, self.labels)
                 nodes = [node_of(leaf) for leaf in new.leaves]
-                if found:
+                if found.entries:
                     held.follow(writes.last_versions(found))
                 left, items = held.current_nodes(), held.current_items()
                 check_loose(self.name, old, copies, others)

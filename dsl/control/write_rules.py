@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import WRITTEN
-from lumijit.compiler.record.writes import Writes, last_versions
+from lumijit.compiler.record.writes import last_versions, watched
 from lumijit.runtime.errors import SizeError, StateError
 
 T = TypeVar("T")
 #: The scope of a block, or what it has written outside of regions.
-Where = Scope | dict[int, Writes]
+Where = Scope | watched
 
 
 class Narrow(BaseException):

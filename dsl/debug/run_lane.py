@@ -125,9 +125,9 @@ def _run(lane: Lane, reach: Reach, function: Callable[[], Any]) -> Any:
     ):
         start(lane)
         result = _known(lane, function())
-        for entry in found.values():
+        for entry in found.entries.values():
             entry.holder._go_back(entry.first)
-        found.clear()
+        found.entries.clear()
         _restore(reach)
         stop(lane)
         return result

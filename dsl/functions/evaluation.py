@@ -32,9 +32,10 @@ def nodes_of(args: Any, construct: str) -> list[Node]:
     nodes = []
     for arg in args:
         # A small launch takes hardly longer than a walk over a PyTree.
-        holders = [arg] if isinstance(arg, FlatArray) else _holders(arg)
-        for holder in holders:
-            nodes.append(holder._node)
+        if isinstance(arg, FlatArray):
+            nodes.append(arg._node)
+        else:
+            nodes += [holder._node for holder in _holders(arg)]
     for node in nodes:
         if node.scope is not ROOT:
             raise symbolic_error(construct)

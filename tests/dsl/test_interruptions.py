@@ -13,7 +13,6 @@ import pytest
 
 import lumijit as dr
 from lumijit.compiler.ir.nodes import interruptions
-from lumijit.compiler.launch import evaluate
 from lumijit.llvm import Float, UInt32
 from lumijit.runtime.errors import StateError
 
@@ -117,7 +116,8 @@ def test_a_handler_of_signals_evaluates() -> None:
 
 def test_endless_interruptions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one too many, so that the evaluation around it comes to its end."""
-    monkeypatch.setattr(evaluate, "_running", [1, interruptions[0]])
+    monkeypatch.setattr(interruptions, "depth", 1)
+    monkeypatch.setattr(interruptions, "most", interruptions.count)
     x = Float(A) * 2.5
     with pytest.raises(StateError, match="interrupted by 100 others"):
         dr.eval(x)

@@ -211,6 +211,7 @@ def test_tickets_start_at_zero_without_a_pool(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(workers, "running", None)
+    monkeypatch.setattr(workers.tickets, "words", workers._Tickets().words)
     assert workers.last_ticket() == workers.completed_ticket() == 0
     workers.sync()
     assert not workers.was_cancelled(0)
