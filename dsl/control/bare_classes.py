@@ -37,6 +37,10 @@ from lumijit.control.members import Defaults
 _DECLARED = {"DRJIT_STRUCT", "_fields", "_field_defaults"}
 _NAMED = (type, FunctionType, type(wrap))
 Space = Mapping[str, Any]
+#: What values may do: operators change them in place, methods do, they lead somewhere.
+GROWS, CHANGES, LEADS = 1, 2, 4
+# Methods that are called of new objects.
+_MAKERS = {"__init__", "__post_init__", "__new__", "__setstate__"}
 
 
 class Bare:
@@ -52,6 +56,7 @@ class Bare:
         "_mro",
         "_places",
         "calls_others",
+        "changes",
         "cls",
         "fields",
         "leads_on",
@@ -74,6 +79,8 @@ class Bare:
         fields = {*(declared or getattr(cls, "_fields", none))}
         #: The fields of a struct that may have other attributes.
         self.fields = fields if declared and cls.__dictoffset__ else set()
+        #: Whether methods change anything but what they make.
+        self.changes = False
         self.leads_on: bool = is_own(type(cls)) or not self._is_bare(fields)
         #: Whether methods mention more than fields: methods of others, maybe.
         self.calls_others = not self.names.keys() <= fields
@@ -125,6 +132,7 @@ class Bare:
             )
         if not facts.attributes.issubset(fields):
             return False
+        self.changes |= facts.changes and function.__name__ not in _MAKERS
         values = [*held]
         self._places += variables
         if function.__defaults__:
@@ -180,32 +188,47 @@ def look_at(cls: type[Any]) -> Bare:
     return found
 
 
-def lead_nowhere(values: Sequence[Any]) -> bool:
-    """Tell whether values are arrays, plain ones, or trees of these of bare classes.
+def is_bare(cls: type[Any]) -> bool:
+    """Tell whether a class and what its objects are made with lead to nothing."""
+    if pytree.kind_of(cls) is None:
+        return False
+    found = look_at(cls)
+    return not (found.leads_on or found.calls_others)
+
+
+def look_at_values(values: Sequence[Any]) -> int:
+    """Tell what values may do: arrays, plain ones, and trees of these of bare classes.
 
     Who gets such values gets at nothing else by them.
     """
+    found = 0
     left = list(values)
     for value in left:  # (which grows)
         if is_state(value):
             continue
         kind = type(value)
-        if kind is list or kind is tuple:
+        if kind is tuple:
+            left += value
+        elif kind is list:
+            found |= GROWS
             left += value
         elif kind is dict:
             if not PLAIN.issuperset(map(type, value)):
-                return False
+                return LEADS
+            found |= GROWS
             left += value.values()
         else:
             known = pytree.kind_of(kind)
             if known is None:
-                return False
+                return LEADS
             bare = look_at(kind)
             if bare.leads_on or bare.calls_others:
-                return False
+                return LEADS
             if kind.__dictoffset__ and not bare.fields.issuperset(vars(value)):
-                return False
+                return LEADS
+            if bare.changes:
+                found |= CHANGES
             left += known.parts(value, known.keys(value))
         if len(left) > _MOST:
-            return False
-    return True
+            return LEADS
+    return found

@@ -13,7 +13,6 @@ from abc import ABC
 from collections.abc import Sequence
 from functools import lru_cache
 from types import (
-    BuiltinFunctionType,
     CodeType,
     FunctionType,
     MemberDescriptorType,
@@ -23,7 +22,6 @@ from typing import Any, Generic, Protocol
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
-from lumijit.base import ArrayBase
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
 from lumijit.syntax.entry_points import Runtime
@@ -49,6 +47,8 @@ PLAIN = {
 }
 #: Methods that change what they are called of.
 MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
+_MUTATORS = MUTATORS | {"remove", "sort", "reverse", "popitem", "delattr", "setattr"}
+_MUTATORS |= {"__setattr__", "__setitem__", "exec", "eval"}
 # What finds attributes by names that are computed.
 _BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
 _BY_NAME |= {"__dict__", "__getattribute__"}
@@ -56,7 +56,6 @@ _BY_NAME |= {"__dict__", "__getattribute__"}
 _IMPORTERS = {"import_module", "__import__"}
 # Bases that call none of a class's methods by name.
 _SILENT = (object, tuple, ABC, Generic, Protocol)
-_FEW = 32
 #: Modules whose variables hold no arrays of users.
 _LIBRARIES = sys.stdlib_module_names - {"__main__"} | {"lumijit", "numpy"}
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -68,8 +67,9 @@ class Facts:
 
     `names` are global names and attributes that it mentions. `rebinds` tells whether
     it assigns variables of enclosing functions, `stores_globals` whether global ones,
-    `attributes` which attributes (of modules, too), `changes` whether it assigns or
-    changes anything that isn't a local variable. `computes_names` tells whether it may
+    `attributes` which attributes (of modules, too), `stores` whether it assigns
+    anything but local variables, `changes` whether it does or works in place.
+    `computes_names` tells whether it may
     ask for attributes that it doesn't mention, `imports` whether it imports anything
     itself, `is_internal` whether it is code of this package.
     """
@@ -83,6 +83,7 @@ class Facts:
         "is_internal",
         "names",
         "rebinds",
+        "stores",
         "stores_globals",
     )
 
@@ -90,13 +91,14 @@ class Facts:
         self,
         code: CodeType,
         names: tuple[str, ...],
-        changing: tuple[bool, bool, frozenset[str], bool],
+        changing: tuple[bool, bool, frozenset[str], bool, bool],
         computes_names: bool,
         imports: bool,
     ) -> None:
         self.code = code
         self.names = names
-        self.rebinds, self.stores_globals, self.attributes, self.changes = changing
+        self.rebinds, self.stores_globals, self.attributes = changing[:3]
+        self.stores, self.changes = changing[3:]
         self.computes_names = computes_names
         self.imports = imports
         self.is_internal = is_internal(code.co_filename)
@@ -148,13 +150,14 @@ def _facts(code: CodeType) -> Facts:
             op == _BINARY and arg in _OPERANDS_IN_PLACE
             for op, arg in zip(operations, operands, strict=True)
         )
-    rebinds, stores = bool(used & _STORE_DEREF), bool(used & _STORE_GLOBAL)
-    changes = rebinds or stores or is_in_place or bool(used & (_CHANGE | _IN_PLACE))
-    changes |= not MUTATORS.isdisjoint(names) or "setattr" in names
+    rebinds, globals_too = bool(used & _STORE_DEREF), bool(used & _STORE_GLOBAL)
+    stores = rebinds or globals_too or bool(used & _CHANGE)
+    stores |= not _MUTATORS.isdisjoint(names)
+    changes = stores or is_in_place or bool(used & _IN_PLACE)
     computes = not _BY_NAME.isdisjoint(names)
     assigned = frozenset(attributes)
     imports = bool(used & _IMPORT) or not _IMPORTERS.isdisjoint(names)
-    changing = rebinds, stores, assigned, changes
+    changing = rebinds, globals_too, assigned, stores, changes
     return Facts(code, tuple(names), changing, computes, imports)
 
 
@@ -290,136 +293,6 @@ def _knows_arrays(module: str) -> bool:
 
 def _name_of(value: Any) -> str | None:
     return value.__name__ if type(value) is ModuleType else None
-
-
-#: What a function, with those that it calls, does: it meets arrays of others, changes
-#: something that isn't a local variable, or may leave something behind in any case.
-_MEETS, _CHANGES, _LEAVES = 1, 2, 4
-
-
-class Inert:
-    """Finds functions that can't leave anything behind, as far as their code tells.
-
-    They use no objects but arrays, modules and functions of which the same holds, and
-    if one of these uses arrays, none changes anything.
-    """
-
-    def __init__(self) -> None:
-        # What the global names of code lead to.
-        self.codes: dict[int, int] = {}
-        self.count = 0
-        # Functions in functions; of one that is being looked at, anything is expected.
-        self.known: dict[int, int] = {}
-
-    def __call__(self, function: Any) -> bool:
-        """Tell whether a function is one of these."""
-        return self._look(function) < _MEETS | _CHANGES
-
-    def are_all(self, functions: Sequence[Any]) -> bool:
-        """Tell whether all of some functions are."""
-        return all([self._look(f) < _MEETS | _CHANGES for f in functions])
-
-    def _look(self, function: Any) -> int:
-        if type(function) is not FunctionType:
-            return _LEAVES
-        code = function.__code__
-        closure, defaults = function.__closure__, function.__defaults__
-        facts = facts_of(code)
-        if facts.is_internal:
-            return _LEAVES if closure or defaults else 0
-        found = self.codes.get(id(code), -1)
-        if found < 0:
-            found = self.codes[id(code)] = self._look_at_globals(function, facts)
-        if defaults and not PLAIN.issuperset(map(type, defaults)):
-            return _LEAVES
-        if has_attributes(function):
-            return _LEAVES
-        if closure:
-            if facts.rebinds:
-                return _LEAVES
-            for cell in closure:
-                try:
-                    value = cell.cell_contents
-                except ValueError:
-                    continue
-                if type(value) not in PLAIN:
-                    found |= self._look_at(value, facts)
-        return found
-
-    def others(self, callees: Sequence[Any]) -> list[Any]:
-        """List the callees whose functions aren't of these.
-
-        Short: tracing fifty functions takes half a millisecond.
-        """
-        found = []
-        last: CodeType | None = None
-        for callee in callees:
-            function = callee.function
-            if type(function) is not FunctionType:
-                found.append(callee)
-                continue
-            code, is_one = function.__code__, True
-            defaults = function.__defaults__
-            if code is not last:
-                is_one = self(function)
-                last = code if is_one and not facts_of(code).rebinds else None
-            elif defaults and not PLAIN.issuperset(map(type, defaults)):
-                is_one = False
-            else:
-                for cell in function.__closure__ or ():
-                    try:
-                        if type(cell.cell_contents) in PLAIN:
-                            continue
-                    except ValueError:
-                        continue
-                    is_one = self(function)
-                    break
-            if not is_one:
-                found.append(callee)
-        return found
-
-    def _look_at_globals(self, function: FunctionType, facts: Facts) -> int:
-        self.count += 1
-        if facts.stores_globals or facts.imports or self.count > _FEW:
-            return _LEAVES
-        found = _CHANGES if facts.changes else 0
-        namespace = function.__globals__
-        for name in facts.names:
-            value = namespace.get(name)
-            if type(value) not in PLAIN:
-                found |= self._look_at(value, facts)
-        return found
-
-    def _look_inside(self, function: FunctionType) -> int:
-        if facts_of(function.__code__).is_internal:
-            return 0
-        known = self.known.get(id(function), -1)
-        if known < 0:
-            self.known[id(function)] = _LEAVES
-            known = self.known[id(function)] = self._look(function)
-        return known
-
-    def _look_at(self, value: Any, facts: Facts) -> int:
-        """Tell what a function of these facts may do with a value."""
-        if type(value) is BuiltinFunctionType:
-            value = value.__self__
-            if value is None:
-                return 0
-        kind = type(value)
-        if kind is FunctionType:
-            return self._look_inside(value)
-        if isinstance(value, ArrayBase):
-            return _MEETS
-        if hasattr(kind, "_wraps_function"):
-            return self._look_inside(value.__wrapped__)
-        if isinstance(value, type):
-            is_left = is_users(value.__module__)
-        elif kind is ModuleType:
-            is_left = is_users(value.__name__)
-        else:
-            # Methods change objects, such as generators of random numbers.
-            is_left = not holds_nothing(kind)
-        return _LEAVES if is_left else 0
 
 
 def has_attributes(function: FunctionType) -> bool:

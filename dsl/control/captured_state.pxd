@@ -1,2 +1,2 @@
-# Names what of `bytecode` it calls in C.
-from lumijit.control.bytecode cimport Inert
+# Names what of `inert` it calls in C.
+from lumijit.control.inert cimport Inert

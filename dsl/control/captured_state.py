@@ -21,12 +21,13 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control import differing, refusals
-from lumijit.control.bare_classes import lead_nowhere
+from lumijit.control.bare_classes import LEADS, look_at_values
 from lumijit.control.buffers import COPIED, is_buffer
-from lumijit.control.bytecode import PLAIN, Inert, keys_of
+from lumijit.control.bytecode import PLAIN, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.differing import Places, is_renewed, is_written
 from lumijit.control.held_arrays import is_changed, put_back, stood_for
+from lumijit.control.inert import Inert, need_no_watch
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.members import Position
 from lumijit.control.own_variables import NO_OWN, Own, own_variables
@@ -261,7 +262,7 @@ def watch(
     Returns:
         None if there is nothing that they could leave anything in.
     """
-    if lead_nowhere(values) and Inert().are_all(functions):
+    if need_no_watch(functions, values):
         return None
     outside = Outside(own_variables(functions, values, labels, own_names), around)
     entries = [value for _, value in owned]
@@ -409,7 +410,7 @@ def watched(
     is_inert = Inert()(function)
 
     def body(*args: Any) -> Any:
-        if is_inert and lead_nowhere(args):
+        if is_inert and not look_at_values(args) & LEADS:
             return function(*args)
         outside = watch((function,), args, labels)
         if outside is None:

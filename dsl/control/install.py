@@ -20,8 +20,10 @@ from lumijit.compiler.ir.trace import running_lanes
 from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import checks
 from lumijit.control import identity
+from lumijit.control.bytecode import PLAIN
 from lumijit.control.captured_state import left_alone, standing_in, watch
 from lumijit.control.conditional import run_if
+from lumijit.control.inert import are_still
 from lumijit.control.locations import places_of
 from lumijit.control.loop import run_loop
 from lumijit.control.recursion import is_idle
@@ -47,7 +49,7 @@ def _is_array(value: Any) -> bool:
 
 def _is_tree(value: Any) -> bool:
     """Tell whether a value is or has a container whose entries may be replaced."""
-    if isinstance(value, FlatArray):
+    if isinstance(value, ArrayBase) or type(value) in PLAIN:
         return False
     return (
         isinstance(value, (list, dict))
@@ -146,6 +148,7 @@ targets.loop_mode = lambda: "symbolic" if flags.symbolic_loops else "evaluated"
 targets.watch = watch
 targets.left_alone = left_alone
 targets.standing_in = standing_in
+targets.are_still = are_still
 targets.snapshot = _snapshot
 targets.objects_in = identity.objects_in
 targets.containers_in = lambda value: Parts((value,)).containers

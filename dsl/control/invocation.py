@@ -14,9 +14,10 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
-from lumijit.control.bytecode import Inert, is_state
+from lumijit.control.bytecode import is_state
 from lumijit.control.callees import Callee, parameters_of, refuse_arity
 from lumijit.control.captured_state import Outside
+from lumijit.control.inert import Inert
 from lumijit.control.reachability import WHOLE, Span
 from lumijit.control.refusals import CALL, Change
 from lumijit.control.results import Results

@@ -24,6 +24,8 @@ class Targets:
         watch: Remembers what a construct's functions reach that is no state.
         left_alone: `left_alone(watch, function, args, describe)` calls a body and
             refuses its changes of that, or has them adopted.
+        are_still: `are_still(functions, values)` tells whether functions leave the
+            trees that they get as they are.
         standing_in: `standing_in(watch, originals, given)` returns a function that
             tells, later, where else originals are that others in `given` stand for,
             if these have been changed in place: who watches it, and the places.
@@ -72,6 +74,7 @@ class Targets:
     loop_mode: Callable[[], str | None]
     watch: Callable[..., Any]
     left_alone: Callable[..., Any]
+    are_still: Callable[..., bool]
     standing_in: Callable[..., Callable[[], Any]]
     snapshot: Callable[[Any], Callable[[], None]]
     objects_in: Callable[[Any], dict[Any, Any]]

@@ -242,7 +242,7 @@ class Runtime(Conditions):
         slots: tuple[Slot, ...],
         watch: Any,
     ) -> tuple[Any, ...]:
-        state = SiteState(where, values, slots, watch)
+        state = SiteState(where, values, slots, watch, sides)
         results = state.results()
         names = (*[where.outs[k] for k in results], *state.attribute_labels)
         unset: dict[int, Undefined] = {}
@@ -406,7 +406,7 @@ class Runtime(Conditions):
         watch: Any,
     ) -> tuple[Any, ...]:
         cond, body = functions
-        state = SiteState(where, values, slots, watch, True, outside)
+        state = SiteState(where, values, slots, watch, functions, True, outside)
         count, rest = len(state.entries), len(state.kept)
         # Outputs that are state, and which; the others are what was passed.
         outs, goals = state.plan.outs, state.plan.goals

@@ -57,14 +57,17 @@ class Plan:
     """What follows for a loop from which of its variables are state.
 
     `outs` are the outputs that are, by position, and `goals` where they are in the
-    state; `labels` are the names of the state.
+    state; `labels` are the names of the state. Without those that are outputs only
+    where their value is mutable, if nobody changes it.
     """
 
     __slots__ = ("goals", "labels", "outs")
 
-    def __init__(self, site: Site, kept: tuple[int, ...]) -> None:
+    def __init__(self, site: Site, kept: tuple[int, ...], is_still: bool) -> None:
         known = {i: k for k, i in enumerate(kept)}
-        self.outs = [j for j, i in enumerate(site.places) if i in known]
+        left = site.optional if is_still else ()
+        pairs = enumerate(zip(site.outs, site.places, strict=True))
+        self.outs = [j for j, (name, i) in pairs if i in known and name not in left]
         self.goals = [known[site.places[j]] for j in self.outs]
         self.labels = tuple([site.ins[i] for i in kept])
 
@@ -104,15 +107,16 @@ class Site:
     raising: Raising | None = None
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)
     #: By the positions of the variables that are state.
-    plans: dict[tuple[int, ...], Plan] = field(
-        default_factory=dict, compare=False, repr=False
+    plans: tuple[dict[tuple[int, ...], Plan], dict[tuple[int, ...], Plan]] = field(
+        default_factory=lambda: ({}, {}), compare=False, repr=False
     )
 
-    def plan(self, kept: tuple[int, ...]) -> Plan:
+    def plan(self, kept: tuple[int, ...], is_still: bool) -> Plan:
         """Return what follows from which variables are state."""
-        found = self.plans.get(kept)
+        plans = self.plans[is_still]
+        found = plans.get(kept)
         if found is None:
-            found = self.plans[kept] = Plan(self, kept)
+            found = plans[kept] = Plan(self, kept, is_still)
         return found
 
     @cached_property
@@ -144,6 +148,12 @@ class Site:
     def passed(self) -> list[int]:
         """Where the variables are that the functions get and return."""
         return [i for i in self.places if i >= 0]
+
+    @cached_property
+    def passed_anew(self) -> list[int]:
+        """Where those of them are that the construct assigns."""
+        pairs = zip(self.outs, self.places, strict=True)
+        return [i for name, i in pairs if i >= 0 and name not in self.optional]
 
     @cached_property
     def only_read(self) -> list[int]:
@@ -200,6 +210,7 @@ class SiteState(ObjectState):
         values: tuple[Any, ...],
         slots: tuple[Slot, ...],
         watch: Any,
+        functions: tuple[Callable[..., Any], ...],
         is_loop: bool = False,
         outside: Collection[int] | None = None,
     ) -> None:
@@ -207,6 +218,13 @@ class SiteState(ObjectState):
         super().__init__(slots, watch)
         self.site = site
         self.values = values
+        trees = [i for i in site.passed if targets.is_tree(values[i])]
+        #: Whether the functions leave the trees that they get as they are.
+        self.is_still = False
+        if trees and watch is None and not slots and site.optional:
+            self.is_still = targets.are_still(functions, values)
+            if self.is_still:
+                trees = [i for i in trees if i in site.passed_anew]
         #: The positions of variables among the inputs.
         self.kept = tuple(
             [
@@ -215,9 +233,8 @@ class SiteState(ObjectState):
                 if is_state or not _is_constant(values[i].__class__)
             ]
         )
-        self.plan = site.plan(self.kept)
+        self.plan = site.plan(self.kept, self.is_still)
         ins = site.ins
-        trees = [i for i in site.passed if targets.is_tree(values[i])]
         if trees or slots:
             passed = {ins[i]: values[i] for i in site.passed}
             read = {ins[i]: values[i] for i in site.only_read}
@@ -274,7 +291,8 @@ class SiteState(ObjectState):
         return [
             j
             for j, name in enumerate(site.outs)
-            if name not in site.optional or targets.is_tree(values[site.places[j]])
+            if name not in site.optional
+            or (not self.is_still and targets.is_tree(values[site.places[j]]))
         ]
 
 

@@ -1,0 +1,28 @@
+cimport cython
+
+from lumijit.control.bytecode cimport Facts, facts_of, has_attributes, holds_nothing
+
+
+cdef class Inert:
+    cdef public dict codes
+    cdef public Py_ssize_t count
+    cdef public dict known
+
+    cpdef bint are_all(self, object functions) except -1
+
+    @cython.locals(found=int, facts=Facts)
+    cpdef int _look(self, object function) except -1
+
+    @cython.locals(found=int)
+    cpdef int _look_at_globals(self, object function, Facts facts) except -1
+
+    @cython.locals(known=int)
+    cpdef int _look_inside(self, object function) except -1
+
+    cpdef int _look_at(self, object value, Facts facts) except -1
+
+    @cython.locals(found=int, changes=int)
+    cpdef bint are_still(self, object functions, object values) except -1
+
+
+cpdef bint _is_inert(int found) except -1
