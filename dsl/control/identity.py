@@ -19,6 +19,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.control.locations import places_of
 from lumijit.control.state import is_array
 from lumijit.functions.selection import select
+from lumijit.nested import NestedArray
 from lumijit.pytree import Parts
 from lumijit.pytree_walks import flat_map
 from lumijit.runtime.errors import StateError
@@ -73,7 +74,11 @@ def moment(value: Any) -> Moment:
 def _nodes_in(entry: Any) -> list[Any]:
     if is_array(entry):
         return [entry._node]
-    leaves = Parts((entry,)).leaves if isinstance(entry, ArrayBase) else ()
+    if not isinstance(entry, ArrayBase):
+        return []
+    if isinstance(entry, NestedArray) and all(map(is_array, entry._items)):
+        return [item._node for item in entry._items]
+    leaves = Parts((entry,)).leaves
     return [leaf._node for leaf in leaves if is_array(leaf)]
 
 

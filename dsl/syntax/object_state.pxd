@@ -37,7 +37,8 @@ cdef class ObjectState:
     cpdef bring_back(self, object name, object value)
 
     cpdef run(
-        self, object function, object args, object part, object names, object left=*
+        self, object function, object args, object part, object names, object left=*,
+        bint is_still=*,
     )
 
     cpdef standing_in(self, object args)

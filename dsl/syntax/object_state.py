@@ -171,6 +171,7 @@ class ObjectState:
         part: str,
         names: Sequence[str],
         left: Sequence[str] | None = None,
+        is_still: bool = False,
     ) -> Any:
         """Call a function of the construct; it must leave other objects alone.
 
@@ -180,9 +181,10 @@ class ObjectState:
             part: what an error calls it.
             names: the variables that it gets.
             left: those that it returns, if it returns any.
+            is_still: whether it leaves trees as they are in any case.
         """
         changed = None if self.watch is None else self.standing_in(args)
-        if self.handed is None:
+        if self.handed is None or is_still:
             result = self._watched(function, args, part)
         else:
             result = self._handing(self.handed, function, args, part, names, left)

@@ -11,6 +11,7 @@ cdef class SiteState(ObjectState):
     cdef public tuple attribute_labels
     cdef public tuple entries
     cdef public bint is_still
+    cdef public bint is_test_still
     cdef public tuple kept
     cdef public Plan plan
     cdef public tuple labels

@@ -241,6 +241,10 @@ class SiteState(ObjectState):
             self.hand(passed, read, site, is_loop, outside)
         else:
             self.belong_to(site, is_loop)
+        #: Whether the condition of a loop does in any case.
+        self.is_test_still = self.is_still
+        if is_loop and self.handed is not None and watch is None:
+            self.is_test_still = targets.are_still(functions[:1], values)
         self.attribute_labels = self.labels_of_slots(ins) if slots else ()
         self.labels = (*self.plan.labels, *self.attribute_labels)
         self.entries = (*[values[i] for i in self.kept], *self.values_apart())
@@ -264,7 +268,9 @@ class SiteState(ObjectState):
 
     def test(self, function: Any, entries: tuple[Any, ...]) -> Any:
         """Evaluate the condition with `entries` as state."""
-        return self.run(function, self.enter(entries), "the condition", self.site.ins)
+        args, names = self.enter(entries), self.site.ins
+        is_still = self.is_test_still
+        return self.run(function, args, "the condition", names, None, is_still)
 
     def call(self, function: Any, entries: tuple[Any, ...], part: str) -> Any:
         """Call a function of the construct on its inputs with `entries` as state.
