@@ -44,7 +44,7 @@ def build() -> None:
     reductions.compress(_entries(BOOL))
     for t in (UINT32, UINT64):
         for count in (_FEW, _ENTRIES):
-            sorting.sort(_entries(t, count), False)
+            sorting.sort(_entries(t, count), False, count)
             sorting.argsort_runs(_entries(t, count), count)
     for t in FLOATS[1:]:
         sizes = products.Sizes(1, 8, 8, 8)

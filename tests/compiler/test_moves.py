@@ -71,7 +71,7 @@ def test_several_arrays_and_sizes() -> None:
 
 
 def test_what_is_computed_with_is_no_move() -> None:
-    (x, a), index = entries(50, "Float"), np.arange(0, 100, 3, np.uint32) % 50
+    (x, a), index = entries(50, "Float"), np.arange(0, 100, 3, dtype=np.uint32) % 50
     moved = dr.gather(Float, x, UInt32(index))
     twice = moved * 2
     dr.eval(moved, twice)

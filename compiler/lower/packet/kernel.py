@@ -66,7 +66,7 @@ class PacketLowering(PacketState):
         rows = Rows(self, runs)
         self.stores = Stores(self, rows)
         self.gathers = Gathers(self, rows)
-        self.moves = Moves(self, self.gathers)
+        self.moves = Moves(self, self.gathers, self.store_packet)
         self.uniform = Uniform(self, uniform, self.gathers)
         self.access = Access(self, self.gathers, self.stores, self.uniform)
         self.matrices = Matrices(self, self.stores, self.access)

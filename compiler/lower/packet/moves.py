@@ -6,6 +6,8 @@ processors gather, or put vectors together, more slowly than they load and store
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, GATHER, REGIONS
 from lumijit.compiler.lower.common.atomics import entry_address
@@ -21,9 +23,12 @@ AT_ONCE = 4
 class Moves:
     """The moves of one kernel, which are written once all addresses are known."""
 
-    def __init__(self, low: PacketState, gathers: Gathers) -> None:
+    def __init__(
+        self, low: PacketState, gathers: Gathers, store: Callable[[Node, str], None]
+    ) -> None:
         self.low = low
         self.gathers = gathers
+        self._store = store
         self.nodes: set[Node] = set()
         self._waiting: dict[tuple[Node, Node], list[tuple[Node, str]]] = {}
         self._left = 0
@@ -77,7 +82,7 @@ class Moves:
         with self.gathers.runs.aside():
             for node, address in group:
                 self.gathers.lower(node)
-                low.store_packet(node, address)
+                self._store(node, address)
         b.branch(done)
         b.block(done)
 
