@@ -26,7 +26,7 @@ from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.differing import Places, is_renewed, is_written
-from lumijit.control.held_arrays import is_changed, put_back, stood_for
+from lumijit.control.held_arrays import is_changed, note_stand_ins, put_back
 from lumijit.control.inert import Inert, need_no_watch
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.members import Position
@@ -60,9 +60,12 @@ class Outside:
 
     #: Whether a function stands for several runs of it.
     repeats = True
+    #: Whether arguments' arrays may be found elsewhere, too.
+    may_meet = True
 
     def __init__(self, own: Own = NO_OWN, around: Outside | None = None) -> None:
         self.around = around
+        self._left: set[int] = set()
         outer: Reach | None = None if around is None else around.reach
         self.reach: Reach = Reach(None, own, outer, watches_contents=True)
 
@@ -79,6 +82,7 @@ class Outside:
         where functions reach them otherwise: their changes would be no state's.
         """
         parts = Parts(values, labels)
+        self._left.update(map(id, parts.leaves))
         self.reach.leave(parts.containers)
         for key in keys_of(parts.containers):
             self.reach.follow(key, "a key")
@@ -90,6 +94,15 @@ class Outside:
                     self.reach.seen.add(id(value))  # The construct compares it.
                 elif kind is None and not isinstance(value, FlatArray):
                     self.reach.follow(value, name)
+
+    def look_around(self) -> None:
+        """Find out whether arrays that were left have been found elsewhere, too.
+
+        (A construct around this one may have made objects that nobody has walked to.)
+        """
+        reach = self.reach
+        is_found = bool(reach.met) or not self._left.isdisjoint(map(id, reach.arrays))
+        self.may_meet = is_found or self.around is not None
 
     def follow(self, roots: Iterable[Any]) -> Span:
         """Remember what is reached from objects or functions; return which it is."""
@@ -274,6 +287,8 @@ def watch(
     if around is not None:
         outside.reach.follow_arguments(around.reach)
     outside.follow(functions)
+    if not owned:
+        outside.look_around()
     return None if outside.is_empty else outside
 
 
@@ -337,7 +352,9 @@ def standing_in(
         the body has changed in place, each with who watches it; and tells whether
         originals were changed themselves, which is undone.
     """
-    pairs = list(stood_for(originals, given))
+    pairs: list[tuple[Any, Any, Any]] = []
+    if outside.may_meet:
+        note_stand_ins(originals, given, pairs)
     if pairs:
         # (The body of an evaluated loop has the originals of all but copied objects.)
         parts = Parts(given)

@@ -6,7 +6,7 @@ what it did to them, and undoing that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Any
 
@@ -74,22 +74,28 @@ def same_items(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return len(a) == len(b) and all(map(is_, a, b))
 
 
-def stood_for(
-    originals: Sequence[Any], given: Sequence[Any]
-) -> Iterator[tuple[Any, Any, Any]]:
+def note_stand_ins(
+    originals: Sequence[Any], given: Sequence[Any], found: list[tuple[Any, Any, Any]]
+) -> None:
     """List arrays for which others stand in: which, those others, what both hold."""
     for old, new in zip(originals, given, strict=True):
         if old is new or type(old) is not type(new):
             continue
         if isinstance(old, FlatArray):
-            yield old, new, (old._node, new._node)
-        elif isinstance(old, NestedArray) or is_container(old):
-            own, others = Parts((old,)), Parts((new,))
-            if len(own.leaves) == len(others.leaves):
-                yield from stood_for(own.leaves, others.leaves)
-            for array, other in zip(own.nested, others.nested, strict=False):
-                if array is not other:
-                    yield array, other, (array._items[:], other._items[:])
+            found.append((old, new, (old._node, new._node)))
+        elif isinstance(old, NestedArray):
+            own, others = old._items, new._items
+            found.append((old, new, (own[:], others[:])))
+            if len(own) == len(others):
+                note_stand_ins(own, others, found)
+        elif is_container(old):
+            one, other = Parts((old,)), Parts((new,))
+            if len(one.leaves) == len(other.leaves):
+                note_stand_ins(one.leaves, other.leaves, found)
+            for array, stand_in in zip(one.nested, other.nested, strict=False):
+                if array is not stand_in:
+                    held = array._items[:], stand_in._items[:]
+                    found.append((array, stand_in, held))
 
 
 def is_changed(original: Any, given: Any, held: Any) -> bool:

@@ -15,7 +15,7 @@ cdef class Reach:
     cdef public set seen
     cdef public set state
     cdef public set _arguments
-    cdef public list _met
+    cdef public list met
     cdef public object is_shared
     cdef public object watches_contents
     cdef public object _known

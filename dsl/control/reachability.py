@@ -122,7 +122,7 @@ class Reach:
         self.state: set[int] = set()
         # Its nested arrays, and where they are besides, for constructs inside.
         self._arguments: set[int] = set()
-        self._met: list[tuple[Any, Location | None]] = []
+        self.met: list[tuple[Any, Location | None]] = []
         self.is_shared: bool = around is not None and around.is_shared
         self._known = None if known is None else known.seen
         known_modules = None if around is None else around.modules
@@ -131,7 +131,7 @@ class Reach:
         # Names in functions found so far (maybe any), and methods none has mentioned.
         self._mentioned: set[str] = set()
         self._may_mention_any = False
-        self._methods: dict[str, list[FunctionType]] = {}
+        self.methods: dict[str, list[FunctionType]] = {}
         self._looks: dict[type[Any], Look | None] = {}
         self._followed = 0  # So many of the places.
         self._left_out: list[tuple[str, Any, Facts]] = []
@@ -163,7 +163,7 @@ class Reach:
                 if id(value) in seen:
                     self.is_shared |= id(value) in state
                     if id(value) in arguments:
-                        self._met.append((value, place))
+                        self.met.append((value, place))
                     continue
                 if looks.get(kind) is not _is_array:
                     self._visit(value, place, "")
@@ -198,9 +198,9 @@ class Reach:
 
     def follow_arguments(self, around: Reach) -> None:
         """Find nested arrays that the construct around gets, and this one doesn't."""
-        for value, place in around._met:
+        for value, place in around.met:
             if id(value) in self._arguments:
-                self._met.append((value, place))
+                self.met.append((value, place))
             else:
                 self.seen.discard(id(value))
                 self._visit(value, place, "")
@@ -259,7 +259,7 @@ class Reach:
                 if is_called or name.startswith("__"):
                     self._visit(function, None, name)
                 else:
-                    self._methods.setdefault(name, []).append(function)
+                    self.methods.setdefault(name, []).append(function)
 
     def add_function(self, function: FunctionType) -> None:
         """Note the variables of others that a function uses, and what it calls."""
@@ -318,10 +318,10 @@ class Reach:
     def _follow_methods(self, names: Collection[str]) -> None:
         """Follow methods of classes found so far whose names are mentioned."""
         self._mentioned.update(names)
-        methods = self._methods.keys()
+        methods = self.methods.keys()
         any_is, mentioned = self._may_mention_any, self._mentioned
         for name in [name for name in methods if any_is or name in mentioned]:
-            for function in self._methods.pop(name, ()):
+            for function in self.methods.pop(name, ()):
                 self._visit(function, None, name)
 
 
