@@ -131,7 +131,7 @@ class Reach:
         # Names in functions found so far (maybe any), and methods none has mentioned.
         self._mentioned: set[str] = set()
         self._may_mention_any = False
-        self.methods: dict[str, list[FunctionType]] = {}
+        self._methods: dict[str, list[FunctionType]] = {}
         self._looks: dict[type[Any], Look | None] = {}
         self._followed = 0  # So many of the places.
         self._left_out: list[tuple[str, Any, Facts]] = []
@@ -259,7 +259,7 @@ class Reach:
                 if is_called or name.startswith("__"):
                     self._visit(function, None, name)
                 else:
-                    self.methods.setdefault(name, []).append(function)
+                    self._methods.setdefault(name, []).append(function)
 
     def add_function(self, function: FunctionType) -> None:
         """Note the variables of others that a function uses, and what it calls."""
@@ -318,10 +318,10 @@ class Reach:
     def _follow_methods(self, names: Collection[str]) -> None:
         """Follow methods of classes found so far whose names are mentioned."""
         self._mentioned.update(names)
-        methods = self.methods.keys()
+        methods = self._methods.keys()
         any_is, mentioned = self._may_mention_any, self._mentioned
         for name in [name for name in methods if any_is or name in mentioned]:
-            for function in self.methods.pop(name, ()):
+            for function in self._methods.pop(name, ()):
                 self._visit(function, None, name)
 
 
