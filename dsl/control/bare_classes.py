@@ -21,6 +21,7 @@ from lumijit import pytree
 from lumijit.compiler.ir.effects import wrap
 from lumijit.control.bytecode import (
     PLAIN,
+    SILENT,
     attributes_of,
     facts_of,
     functions_in,
@@ -39,8 +40,9 @@ _NAMED = (type, FunctionType, type(wrap))
 Space = Mapping[str, Any]
 #: What values may do: operators change them in place, methods do, they lead somewhere.
 GROWS, CHANGES, LEADS = 1, 2, 4
-# Methods that are called of new objects.
+# Methods that are called of new objects; the file of those that dataclasses have.
 _MAKERS = {"__init__", "__post_init__", "__new__", "__setstate__"}
+_GENERATED = "<string>"
 
 
 class Bare:
@@ -60,6 +62,7 @@ class Bare:
         "cls",
         "fields",
         "leads_on",
+        "makes",
         "names",
         "stored",
     )
@@ -79,8 +82,10 @@ class Bare:
         fields = {*(declared or getattr(cls, "_fields", none))}
         #: The fields of a struct that may have other attributes.
         self.fields = fields if declared and cls.__dictoffset__ else set()
-        #: Whether methods change anything but what they make.
-        self.changes = False
+        #: Whether methods change anything but what they make; those of libraries may.
+        self.changes = any([c not in SILENT and not is_own(c) for c in self._mro])
+        #: Whether a program's code makes objects, which may change what it is given.
+        self.makes = self.changes
         self.leads_on: bool = is_own(type(cls)) or not self._is_bare(fields)
         #: Whether methods mention more than fields: methods of others, maybe.
         self.calls_others = not self.names.keys() <= fields
@@ -132,7 +137,9 @@ class Bare:
             )
         if not facts.attributes.issubset(fields):
             return False
-        self.changes |= facts.changes and function.__name__ not in _MAKERS
+        if facts.changes and facts.code.co_filename != _GENERATED:
+            self.makes = True
+            self.changes |= function.__name__ not in _MAKERS
         values = [*held]
         self._places += variables
         if function.__defaults__:
@@ -188,12 +195,14 @@ def look_at(cls: type[Any]) -> Bare:
     return found
 
 
-def is_bare(cls: type[Any]) -> bool:
-    """Tell whether a class and what its objects are made with lead to nothing."""
+def look_at_class(cls: type[Any]) -> int:
+    """Tell what making and using objects of a class may do: lead on, or change."""
     if pytree.kind_of(cls) is None:
-        return False
+        return LEADS
     found = look_at(cls)
-    return not (found.leads_on or found.calls_others)
+    if found.leads_on or found.calls_others:
+        return LEADS
+    return CHANGES if found.makes else 0
 
 
 def look_at_values(values: Sequence[Any]) -> int:

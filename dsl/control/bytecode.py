@@ -48,14 +48,18 @@ PLAIN = {
 #: Methods that change what they are called of.
 MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
 _MUTATORS = MUTATORS | {"remove", "sort", "reverse", "popitem", "delattr", "setattr"}
-_MUTATORS |= {"__setattr__", "__setitem__", "exec", "eval"}
+_MUTATORS |= {"__setattr__", "__setitem__", "exec", "eval", "setitem", "delitem"}
+_MUTATORS |= {"heappush", "heappop", "heapify", "heapreplace", "heappushpop"}
+_MUTATORS |= {"insort", "insort_left", "insort_right", "shuffle", "iadd", "iconcat"}
 # What finds attributes by names that are computed.
 _BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
 _BY_NAME |= {"__dict__", "__getattribute__"}
 # What imports modules by names that are computed, or texts.
 _IMPORTERS = {"import_module", "__import__"}
-# Bases that call none of a class's methods by name.
-_SILENT = (object, tuple, ABC, Generic, Protocol)
+# What decorators leave, ours among them.
+_DECORATED = {"__wrapped__", "__lumijit_syntax__"}
+#: Bases that call none of a class's methods by name, and change nothing.
+SILENT = (object, tuple, ABC, Generic, Protocol)
 #: Modules whose variables hold no arrays of users.
 _LIBRARIES = sys.stdlib_module_names - {"__main__"} | {"lumijit", "numpy"}
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -66,7 +70,7 @@ class Facts:
     """What a function's code, and that of functions in it, does to outer objects.
 
     `names` are global names and attributes that it mentions. `rebinds` tells whether
-    it assigns variables of enclosing functions, `stores_globals` whether global ones,
+    it assigns variables of functions around it, `stores_globals` whether global ones,
     `attributes` which attributes (of modules, too), `stores` whether it assigns
     anything but local variables, `changes` whether it does or works in place.
     `computes_names` tells whether it may
@@ -139,18 +143,23 @@ def _facts(code: CodeType) -> Facts:
     names: dict[str, None] = {}
     used: set[int] = set()
     attributes: set[str] = set()
+    cells: set[str] = set()
     is_in_place = False
     for inner in codes_in(code):
         names.update(dict.fromkeys(inner.co_names))
         operations, operands = inner.co_code[::2], inner.co_code[1::2]
         used.update(operations)
+        if not _STORE_DEREF.isdisjoint(operations):
+            steps = dis.get_instructions(inner)
+            cells.update(i.argval for i in steps if i.opcode in _STORE_DEREF)
         if not _STORE_ATTRIBUTE.isdisjoint(operations):
             attributes.update(_assigned(inner, operations, operands))
         is_in_place |= any(
             op == _BINARY and arg in _OPERANDS_IN_PLACE
             for op, arg in zip(operations, operands, strict=True)
         )
-    rebinds, globals_too = bool(used & _STORE_DEREF), bool(used & _STORE_GLOBAL)
+    rebinds = not cells.isdisjoint(code.co_freevars)
+    globals_too = bool(used & _STORE_GLOBAL)
     stores = rebinds or globals_too or bool(used & _CHANGE)
     stores |= not _MUTATORS.isdisjoint(names)
     changes = stores or is_in_place or bool(used & _IN_PLACE)
@@ -267,13 +276,13 @@ def is_users(module: str) -> bool:
 
 def is_called_by_library(cls: type[Any]) -> bool:
     """Tell whether a class has bases in a library, which may call its methods."""
-    bases = [base for base in cls.__bases__ if base not in _SILENT]
+    bases = [base for base in cls.__bases__ if base not in SILENT]
     return any([not is_users(base.__module__) for base in bases])
 
 
 def has_only_python(cls: type[Any]) -> bool:
     """Tell whether what objects of a class are is all in attributes and slots."""
-    return all([c in _SILENT or is_users(c.__module__) for c in cls.__mro__])
+    return all([c in SILENT or is_users(c.__module__) for c in cls.__mro__])
 
 
 def _knows_arrays(module: str) -> bool:
@@ -296,9 +305,9 @@ def _name_of(value: Any) -> str | None:
 
 
 def has_attributes(function: FunctionType) -> bool:
-    """Tell whether a function has attributes; one that decorators leave is none."""
+    """Tell whether a function has attributes, but for those that decorators leave."""
     space = function.__dict__
-    return bool(space) and (len(space) > 1 or "__wrapped__" not in space)
+    return bool(space) and not _DECORATED.issuperset(space)
 
 
 def is_state(value: Any) -> bool:

@@ -21,7 +21,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control import differing, refusals
-from lumijit.control.bare_classes import LEADS, look_at_values
+from lumijit.control.bare_classes import look_at_values
 from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, keys_of
 from lumijit.control.defaults import default_of
@@ -427,7 +427,7 @@ def watched(
     is_inert = Inert()(function)
 
     def body(*args: Any) -> Any:
-        if is_inert and not look_at_values(args) & LEADS:
+        if is_inert and not look_at_values(args):
             return function(*args)
         outside = watch((function,), args, labels)
         if outside is None:

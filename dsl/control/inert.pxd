@@ -8,7 +8,8 @@ cdef class Inert:
     cdef public Py_ssize_t count
     cdef public dict known
 
-    cpdef bint are_all(self, object functions) except -1
+    @cython.locals(changes=int, known=int)
+    cpdef bint are_all(self, object functions, object values) except -1
 
     @cython.locals(found=int, facts=Facts)
     cpdef int _look(self, object function) except -1

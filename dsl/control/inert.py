@@ -15,7 +15,7 @@ from lumijit.control.bare_classes import (
     CHANGES,
     GROWS,
     LEADS,
-    is_bare,
+    look_at_class,
     look_at_values,
 )
 from lumijit.control.bytecode import (
@@ -52,9 +52,13 @@ class Inert:
         """Tell whether a function is one of these."""
         return _is_inert(self._look(function))
 
-    def are_all(self, functions: Sequence[Any]) -> bool:
-        """Tell whether all of some functions are."""
-        return all([_is_inert(self._look(f)) for f in functions])
+    def are_all(self, functions: Sequence[Any], values: Sequence[Any]) -> bool:
+        """Tell whether all functions are, which get values with their methods."""
+        known = look_at_values(values)
+        if known & LEADS:
+            return False
+        changes = _CHANGES if known & CHANGES else 0
+        return all([_is_inert(self._look(f) | changes) for f in functions])
 
     def are_still(self, functions: Sequence[Any], values: Sequence[Any]) -> bool:
         """Tell whether functions leave the trees that they get as they are.
@@ -166,7 +170,12 @@ class Inert:
         if hasattr(kind, "_wraps_function"):
             return self._look_inside(value.__wrapped__)
         if isinstance(value, type):
-            is_left = is_users(value.__module__) and not is_bare(value)
+            if not is_users(value.__module__):
+                return 0
+            known = look_at_class(value)
+            if known & CHANGES:
+                return _CHANGES | _STORES
+            is_left = bool(known)
         elif kind is ModuleType:
             is_left = is_users(value.__name__)
         else:
@@ -181,7 +190,7 @@ def _is_inert(found: int) -> bool:
 
 def need_no_watch(functions: Sequence[Any], values: Sequence[Any]) -> bool:
     """Tell whether functions that get some values can't leave anything behind."""
-    return not look_at_values(values) & LEADS and Inert().are_all(functions)
+    return Inert().are_all(functions, values)
 
 
 def are_still(functions: Sequence[Any], values: Sequence[Any]) -> bool:

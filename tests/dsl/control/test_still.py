@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import pytest
 import lumijit as lj
 from lumijit.control.inert import are_still, need_no_watch
 from lumijit.llvm import Float, Int
-from lumijit.llvm.ad import Float64
+from lumijit.llvm.ad import PCG32, Float64
 
 from .by_element import Program, check
 
@@ -43,6 +44,24 @@ class Counted:
 
     def __post_init__(self) -> None:
         MADE.append(1)
+
+
+@dataclass
+class Greedy:
+    t: Any
+
+    def absorb(self, other: Any) -> Any:
+        other += self.t
+        return other
+
+
+@dataclass(init=False)
+class Marking:
+    t: Any
+
+    def __init__(self, look: Any) -> None:
+        self.t = look.radius * 1
+        look.radius = look.radius + 1
 
 
 MADE: list[int] = []
@@ -116,6 +135,40 @@ def set_by_name(k: Any, x: Any) -> Any:
     return look.radius
 
 
+def set_as_an_item(k: Any, x: Any) -> Any:
+    values = [x * 1, x * 2]
+    for _ in range(k):
+        operator.setitem(values, 0, values[0] * 0.5 + values[1])
+    return values
+
+
+def drawn(rng: Any, x: Any) -> Any:
+    return rng.next_float64() * x
+
+
+def an_array_works_in_place(k: Any, x: Any) -> Any:
+    look, pair = Look(x * 1), Pair(x * 2, x * 3)
+    for i in range(k):
+        nudges(x, look, pair)
+        if i == 2:
+            nudges(x * 2, look, pair)
+    return look.radius, pair.a, pair.b, x
+
+
+def nudges(x: Any, look: Any, pair: Any) -> None:
+    radius, b = look.radius, pair.b
+    radius += x
+    b *= 0.5
+
+
+def marked_as_something_is_made(k: Any, x: Any) -> Any:
+    look = Look(x)
+    total = x * 0
+    for _ in range(k):
+        total += Marking(look).t
+    return look.radius, total
+
+
 def made_in_each_turn(k: Any, x: Any) -> Any:
     look, pair = Look(x), Pair(x, x * 2)
     for i in range(k):
@@ -152,6 +205,8 @@ PROGRAMS = [
     read_by_a_method,
     a_list_works_in_place,
     set_by_name,
+    set_as_an_item,
+    marked_as_something_is_made,
     made_in_each_turn,
     in_nested_trees,
     two_names,
@@ -182,6 +237,73 @@ def test_what_stays_is_the_very_object() -> None:
     assert found is look
     assert look.radius is held[0]
     assert look.scale is held[1]
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_arrays_in_trees_change_in_place(symbolic: bool) -> None:
+    """Numbers don't, so that this is compared with arrays of one entry."""
+    k, x = Int(0, 1, 2, 3, 5), Float64(1, 2, 3, 4, 5)
+    function = lj.syntax(an_array_works_in_place)
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+    ):
+        found = function(k, x)
+    for lane in range(5):
+        alone = an_array_works_in_place(int(k[lane]), Float64(x[lane]))
+        assert [v[lane] for v in found] == [v[0] for v in alone]
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_method_changes_what_it_is_given(is_made: bool) -> None:
+    """An array of others, in some elements only."""
+    held = Float64(5, 5)
+
+    def absorbs(x: Any, greedy: Any) -> Any:
+        return greedy.absorb(held) * x
+
+    def makes(x: Any, _: Any) -> Any:
+        return Greedy(x * 0 + 1).absorb(held) * x
+
+    function = makes if is_made else absorbs
+    assert not need_no_watch((function,), (Float64(1), Greedy(Float64(1))))
+
+    @lj.syntax
+    def program(x: Any, greedy: Any) -> Any:
+        if x > 1:
+            x = function(x, greedy)
+        return x
+
+    assert list(program(Float64(1, 2), Greedy(Float64(1)))) == [1, 12]
+    assert list(held) == [5, 6]
+
+
+@lj.syntax
+def draws(rng: Any, x: Any, k: Any) -> Any:
+    i = Int(0)
+    while i < k:
+        x = x + drawn(rng, x)
+        i += 1
+    if k > 2:
+        x = x + drawn(rng, x)
+    return x
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_generators_move_on(symbolic: bool) -> None:
+    """Methods of this package's structs may change them."""
+    rng, x = PCG32(size=4), Float64(1, 2, 3, 4)
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+    ):
+        found = draws(rng, x, Int(0, 1, 2, 3))
+    for lane, count in enumerate((0, 1, 2, 4)):
+        other, value = PCG32(size=4), Float64(1, 2, 3, 4)
+        for _ in range(count):
+            value = value + drawn(other, value)
+        assert rng.state[lane] == other.state[lane]
+        assert found[lane] == value[lane]
 
 
 def test_what_is_still() -> None:
