@@ -27,7 +27,7 @@ def names(x: Any) -> Any:
     x.entry = 1
 
 
-def rebinds(x: Any) -> Any:
+def rebinds_its_own(x: Any) -> Any:
     def inner() -> None:
         nonlocal x
         x = 1
@@ -35,9 +35,13 @@ def rebinds(x: Any) -> Any:
     return inner
 
 
+rebinds = rebinds_its_own(0)
+
+
 @pytest.mark.parametrize(
     ("function", "changes"),
-    [(reads, False), (adds, True), (fills, True), (names, True), (rebinds, True)],
+    [(reads, False), (adds, True), (fills, True), (names, True), (rebinds, True)]
+    + [(rebinds_its_own, False)],
 )
 def test_what_changes(function: Callable[..., Any], changes: bool) -> None:
     facts = bytecode.facts_of(function.__code__)
