@@ -379,6 +379,8 @@ class Runtime(Conditions):
         def none(*entries: Any) -> tuple[Any, ...]:
             return tuple([entries[i] for i in places])
 
+        # Who gives variables of functions around back their values asks for this.
+        vars(turn)["__wrapped__"] = body
         mode = hints.get("mode") or targets.loop_mode()
         return self.if_stmt(cond(*values), values, turn, none, site, mode=mode)
 

@@ -10,6 +10,7 @@ cdef class Plan:
 cdef class SiteState(ObjectState):
     cdef public tuple attribute_labels
     cdef public tuple entries
+    cdef public tuple functions
     cdef public bint is_still
     cdef public bint is_test_still
     cdef public tuple kept

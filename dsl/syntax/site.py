@@ -20,6 +20,7 @@ from types import (
 from typing import Any, NamedTuple
 
 from lumijit.runtime.cached_properties import cached_property
+from lumijit.runtime.contexts import on_error
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
 from lumijit.syntax.object_state import Inputs, ObjectState
@@ -218,6 +219,7 @@ class SiteState(ObjectState):
         super().__init__(slots, watch)
         self.site = site
         self.values = values
+        self.functions = functions
         trees = [i for i in site.passed if targets.is_tree(values[i])]
         #: Whether the functions leave the trees that they get as they are.
         self.is_still = False
@@ -248,6 +250,20 @@ class SiteState(ObjectState):
         self.attribute_labels = self.labels_of_slots(ins) if slots else ()
         self.labels = (*self.plan.labels, *self.attribute_labels)
         self.entries = (*[values[i] for i in self.kept], *self.values_apart())
+
+    def restore_on_error(self) -> None:
+        """Leave no value of a function behind when the primitive fails."""
+        super().restore_on_error()
+        own = self.site.own_names
+        for given in self.functions:
+            function = getattr(given, "__wrapped__", given)
+            cells = function.__closure__ if type(function) is FunctionType else None
+            if cells:
+                for name, cell in zip(
+                    function.__code__.co_freevars, cells, strict=True
+                ):
+                    if name in own:
+                        _keep(cell)
 
     def enter(self, entries: tuple[Any, ...]) -> list[Any]:
         """Return all inputs, with `entries` in the place of the state."""
@@ -300,6 +316,13 @@ class SiteState(ObjectState):
             if name not in site.optional
             or (not self.is_still and targets.is_tree(values[site.places[j]]))
         ]
+
+
+def _keep(cell: Any) -> None:
+    """Give a variable back what it holds now if what runs fails."""
+    with contextlib.suppress(ValueError):
+        held = cell.cell_contents
+        on_error(lambda: setattr(cell, "cell_contents", held))
 
 
 def _runs_code(cls: type[Any], name: str) -> bool:

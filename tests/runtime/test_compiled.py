@@ -68,9 +68,7 @@ def test_types_are_of_what_a_module_has(path: Path) -> None:
     }
     assert typed <= set(defined)
     for name, body in re.findall(r"^cdef class (\w+):\n((?:    .*\n|\n)*)", text, re.M):
-        fields = set(
-            re.findall(r"^    cdef (?:public |readonly )?\w+ (\w+)$", body, re.M)
-        )
+        fields = set(re.findall(r"^    cdef [\w :\[\]]+ (\w+)$", body, re.M))
         # Any name in a class will do: fields are slots, annotations, or made in
         # `__init__`. (Without slots, classes can be referred to weakly anyway.)
         words = set(re.findall(r"\w+", ast.unparse(defined[name])))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from lumijit.llvm.ad import Array2f64, Float64
+import lumijit as lj
+from lumijit.llvm.ad import Array2f64, Float64, Int
 
 from .by_element import Program, check
 
@@ -173,3 +175,62 @@ PROGRAMS = [
 @pytest.mark.parametrize("symbolic", [True, False])
 def test_as_element_by_element(function: Program, symbolic: bool) -> None:
     check(function, symbolic)
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_an_error_leaves_variables_of_others_as_they_were(symbolic: bool) -> None:
+    found = Float64(1, 2)
+    before = found
+
+    def fail() -> None:
+        raise KeyError("no")
+
+    @lj.syntax
+    def program(k: Any) -> None:
+        nonlocal found
+        i = Int(0)
+        while i < k:
+            found = found + i
+            i += 1
+            fail()
+
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        pytest.raises(KeyError),
+    ):
+        program(Int(1, 2))
+    assert found is before
+    assert list(found) == [1, 2]
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_an_attempt_leaves_variables_of_others_as_they_were(symbolic: bool) -> None:
+    """The loop is traced as it is, then with its first turn apart."""
+
+    def made(x: Any) -> Any:
+        values = [x + 1, x + 2]
+        first = values
+
+        def step() -> None:
+            nonlocal values
+            values[0] = values[0] * 0.5 + 1
+            values = copy(values)
+
+        def program(k: Any) -> Any:
+            nonlocal values
+            i = k * 0
+            while i < 2:
+                i += 1
+                step()
+            return [*values, *first]
+
+        return program
+
+    x = Float64(0.25, 1.5, -3)
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+    ):
+        found = lj.syntax(made(x))(Int(2, 0, 3))
+    for lane, k in enumerate((2, 0, 3)):
+        assert [v[lane] for v in found] == made(x[lane])(k)
