@@ -152,9 +152,10 @@ def test_ctrl_c_while_a_launch_blocks_is_no_second_launch(
 ) -> None:
     a = dr.opaque(Float, 0, 5)
     dr.scatter_add(a, Float(1), dr.arange(UInt32, 500) % 5)
-    interrupted = _fails_on_call(1, workers.sync, KeyboardInterrupt)
+    pool = workers.pool()
+    interrupted = _fails_on_call(1, pool.wait, KeyboardInterrupt)
     with monkeypatch.context() as patch, dr.scoped_set_flag(dr.JitFlag.LaunchBlocking):
-        patch.setattr(workers, "sync", interrupted)
+        patch.setattr(pool, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             dr.eval(a)
     np.testing.assert_array_equal(a.numpy(), 100)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import lumijit as dr
 from lumijit.llvm import Array3f, Float, Float64, UInt
 from tests.benchmarks.declare import LAUNCH, Program, case, ready
@@ -127,6 +129,68 @@ def trace_branch(n: int) -> Program:
     """A small branch, traced and dropped."""
     x = ready(dr.arange(Float, n))
     return forgotten(lambda: sides(x))
+
+
+@dataclass
+class Ray:
+    """A ray, which loops change or make anew."""
+
+    o: Array3f
+    d: Array3f
+
+
+@dataclass
+class Look:
+    """Settings, which loops read."""
+
+    radius: float = 0.99
+    steps: int = 10
+
+
+def distance(p: Array3f, look: Look) -> Float:
+    """Return the distance to a sphere."""
+    return dr.norm(p) - look.radius
+
+
+@dr.syntax
+def marched(ray: Ray, look: Look) -> Float:
+    """Walk along a ray, which changes."""
+    i = UInt(0)
+    while i < look.steps:
+        ray.o = dr.fma(ray.d, distance(ray.o, look), ray.o)
+        i += 1
+    return ray.o.z
+
+
+@dr.syntax
+def reflected(ray: Ray, look: Look) -> Float:
+    """Follow a ray that is another one in each turn."""
+    i = UInt(0)
+    while i < look.steps:
+        t = distance(ray.o, look)
+        ray = Ray(dr.fma(ray.d, t, ray.o), -ray.d)
+        i += 1
+    return ray.o.z
+
+
+def rays(n: int) -> Ray:
+    """Return rays side by side."""
+    x = dr.arange(Float, n) * 0.01
+    return Ray(*ready(Array3f(x, 0, -2), dr.normalize(Array3f(x, 0, 1))))
+
+
+@case("tracing", 16, LAUNCH)
+def trace_struct(n: int) -> Program:
+    """A loop that changes a struct and reads another one, traced and dropped."""
+    ray, look = rays(n), Look()
+    return forgotten(lambda: marched(Ray(ray.o, ray.d), look))
+
+
+@case("tracing", 16, LAUNCH)
+def trace_rays(n: int) -> Program:
+    """A loop that makes a struct in each turn, traced and dropped."""
+    ray, look = rays(n), Look()
+    return forgotten(lambda: reflected(ray, look))
 
 
 @case("long traces", 5000, LAUNCH, tiny=5000)
