@@ -40,9 +40,12 @@ _NAMED = (type, FunctionType, type(wrap))
 Space = Mapping[str, Any]
 #: What values may do: operators change them in place, methods do, they lead somewhere.
 GROWS, CHANGES, LEADS = 1, 2, 4
-# Methods that are called of new objects; the file of those that dataclasses have.
+# Methods that are called of new objects; and those that dataclasses write, of which the
+# first changes new objects only, and the others refuse. (Programs' code may have such a
+# file, too.)
 _MAKERS = {"__init__", "__post_init__", "__new__", "__setstate__"}
 _GENERATED = "<string>"
+_WRITTEN = {"__init__", "__setattr__", "__delattr__"}
 
 
 class Bare:
@@ -137,9 +140,11 @@ class Bare:
             )
         if not facts.attributes.issubset(fields):
             return False
-        if facts.changes and facts.code.co_filename != _GENERATED:
+        name = function.__name__
+        is_written = facts.code.co_filename == _GENERATED and name in _WRITTEN
+        if facts.changes and not is_written:
             self.makes = True
-            self.changes |= function.__name__ not in _MAKERS
+            self.changes |= name not in _MAKERS
         values = [*held]
         self._places += variables
         if function.__defaults__:

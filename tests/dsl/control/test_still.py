@@ -353,6 +353,15 @@ def test_a_class_that_changes_is_looked_at_again() -> None:
     assert not are_still((reads,), (late,))
 
 
+def test_methods_of_texts_that_are_run_are_no_dataclass_s() -> None:
+    space: dict[str, Any] = {"__name__": __name__}
+    text = "class Told:\n DRJIT_STRUCT = {'t': float}\n def move(self): self.t = 1"
+    exec(text, space)
+    told = space["Told"]()
+    told.t = Float(1)
+    assert not are_still((reads,), (told,))
+
+
 def test_a_function_that_is_exchanged_is_looked_at_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
