@@ -91,6 +91,10 @@ class Collectives(Protocol):
     def columns_ir(self) -> Callable[[str, str, DType, bool, str], str] | None:
         """Scan columns of rows; None if these are put side by side first."""
 
+    @property
+    def columns_by(self) -> Callable[[DType, int], tuple[str, int]] | None:
+        """Tell how `columns_ir` scans rows of a length; None where there is none."""
+
     def compress_ir(self, name: str, /) -> str:
         """List the set entries of a mask."""
 

@@ -21,7 +21,6 @@ from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL
 from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import evaluate, named_kernels, transfer
-from lumijit.compiler.lower import collectives as lowering
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import STREAMING_FROM
 from lumijit.compiler.record import folds, memory, rows
@@ -362,7 +361,8 @@ def _scan_columns(op: str, node: Node, block: int, exclusive: bool, inner: int) 
     """Combine the entries of each column before or up to each, run by run of rows."""
     t, size = node.type, node.size
     collectives = targets.collectives()
-    if collectives.columns_ir is None:
+    write, describe = collectives.columns_ir, collectives.columns_by
+    if write is None or describe is None:
         turned = rows.side_by_side(node, block, inner)
         found = block_prefix(op, turned, block, exclusive)
         return rows.side_by_side(found, inner, block)
@@ -378,9 +378,9 @@ def _scan_columns(op: str, node: Node, block: int, exclusive: bool, inner: int) 
         before = evaluated(block_prefix(op, sums, runs - 1, False, inner))
     result = device.allocate(t.size_bytes * size)
     kind = "exclusive" if exclusive else "inclusive"
-    how, parts = lowering.columns_by(t, inner)
+    how, parts = describe(t, inner)
     name = f"column_scan_{op}_{kind}_{t.short}_{how}"
-    kernel = named_kernels.get(name, collectives.columns_ir, op, t, exclusive, how)
+    kernel = named_kernels.get(name, write, op, t, exclusive, how)
     addresses = source.address, result.address, before.address if before else 0
     args = struct.pack("<3Q4q", *addresses, inner, length, size // inner, parts)
     step = max(1, collectives.scan_block(t) * parts // (length * inner))

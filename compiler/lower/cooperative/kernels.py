@@ -46,6 +46,7 @@ class Cooperative:
     LINES = 1 << 9
     EXTREME_BLOCK = 0
     apart_ir = None
+    columns_by = None
     columns_ir = None
     extreme_ir = None
     select_ir = None
