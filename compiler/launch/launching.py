@@ -279,8 +279,7 @@ def memory_for(node: Node) -> buffers.Buffer:
 
 def is_small(size: int, built: Built) -> bool:
     """Tell whether a launch is too small to be worth a hand-over to threads."""
-    most = INLINE_COST
-    return size * built.cost < most and not built.has_loops
+    return size * built.cost < INLINE_COST and not built.has_loops
 
 
 def block_size(size: int, built: Built) -> int:

@@ -8,7 +8,6 @@ input gives the same bits on any number of threads.
 from __future__ import annotations
 
 import struct
-from ctypes import string_at
 
 import numpy as np
 
@@ -23,13 +22,12 @@ from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import evaluate, named_kernels, transfer
 from lumijit.compiler.plan import target as targets
 from lumijit.compiler.plan.program import STREAMING_FROM
-from lumijit.compiler.record import folds, memory, rows
-from lumijit.runtime import buffers, device, recorders, workers
+from lumijit.compiler.record import folds, glances, memory, rows
+from lumijit.runtime import buffers, device, workers
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL, FLOAT16, FLOAT32, UINT32, DType
 from lumijit.runtime.errors import SizeError, SymbolicError
-from lumijit.runtime.recorders import listening
 from lumijit.runtime.workers import sync
 
 # The lengths of rows that are combined at once, where runs are many and few; and from
@@ -39,9 +37,6 @@ MANY_ROW, LONG_ROW = 256, 1 << 13
 FOLDED_ROW_BYTES = 96
 # The columns of short rows are scanned in pieces, if there are so many entries.
 CUT_FROM, CUT_ROW_BYTES, PIECES = 1 << 16, 2048, 64
-# The host looks at so many entries of a mask in less time than a launch takes.
-FEW = 1 << 13
-_UNSET = bytes(FEW)
 #: What combines two values.
 OPS = {
     "add": ar.ADD,
@@ -82,8 +77,8 @@ def reduce(op: str, node: Node) -> Node:
     kernel = named_kernels.get(f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t)
     block = collectives.REDUCE_BLOCK
     blocks = -(-node.size // block)
-    if t is BOOL and blocks > 1 and node.op is EVALUATED and workers.is_idle():
-        seen = _seen(op, evaluated(node), node.size)
+    if blocks > 1 and glances.can_look(node):
+        seen = glances.combined(op, evaluated(node), node.size)
         if seen is not None:
             return from_buffer(t, buffers.filled(bytes((seen,))), 1)
     result = device.allocate(t.size_bytes)
@@ -103,26 +98,14 @@ def is_any_set(mask: Node) -> bool:
     """Compute a mask and tell, waiting for it, whether any entry is set."""
     if mask.op is EVALUATED and mask.size > 1:
         sync()
-        seen = _seen("or", evaluated(mask), mask.size)
-        if seen is not None:
-            return seen
+        if glances.can_look(mask):
+            seen = glances.combined("or", evaluated(mask), mask.size)
+            if seen is not None:
+                return seen
     found = evaluated(reduce("or", mask))
     workers.sync()
     found.check_intact()
     return bool(buffers.entry(found, BOOL, 0))
-
-
-def _seen(op: str, mask: Buffer, size: int) -> bool | None:
-    """Combine the entries of a mask that is there without a kernel, if few tell."""
-    if (
-        mask.device is not None
-        or op not in ("and", "or")
-        or (listening and recorders.is_heard())
-    ):
-        return None
-    few = string_at(mask.address, min(size, FEW))
-    is_absorbed = 0 in few if op == "and" else not _UNSET.startswith(few)
-    return (op == "or") == is_absorbed if is_absorbed or size <= FEW else None
 
 
 def reduce_symbolically(op: str, node: Node, block: int = 0, inner: int = 1) -> Node:
@@ -227,6 +210,10 @@ def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
     count = node.size // block
     if placement.used and placement.is_elsewhere(node):
         return placement.run_there(block_reduce, op, node, block)
+    if count <= glances.FEW_RUNS and glances.can_look(node):
+        seen = glances.combined_runs(op, evaluated(node), block, count)
+        if seen is not None:
+            return from_buffer(t, buffers.filled(seen), count)
     result = device.allocate(t.size_bytes * count)
     if folds.has_runs(node, block) and folds.is_folded(node):
         folds.fold_runs(op, node, result, block)

@@ -15,7 +15,7 @@ from lumijit.compiler.ir.trace import from_buffer, literal
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan import target as targets
-from lumijit.compiler.record import memory, rows, short_sorts
+from lumijit.compiler.record import glances, memory, rows, short_sorts
 from lumijit.compiler.record.bounds import check_indexable
 from lumijit.compiler.record.reductions import (
     block_reduce,
@@ -192,6 +192,12 @@ def extreme_places(node: Node, run: int, op: str, inner: int = 1) -> Node:
         return _by_keys(node, run, op, inner)
     source, t = evaluated(node), node.type
     runs = node.size // run
+    if runs <= glances.FEW_RUNS and glances.can_look(node):
+        places = glances.extremes(op, source, run, runs)
+        if places is not None:
+            return from_buffer(
+                UINT32, buffers.filled(struct.pack(f"{runs}I", *places)), runs
+            )
     # In masks, the first entry that is set or not ends a run.
     is_whole = t.is_bool and runs >= MANY_RUNS
     pieces = 1 if is_whole else -(-run // kernels.EXTREME_BLOCK)

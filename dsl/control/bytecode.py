@@ -45,12 +45,12 @@ PLAIN = {
     Runtime,
     Undefined,
 }
-#: Methods that change what they are called of.
+#: Methods that change what they are called of, functions that change an argument.
 MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
-_MUTATORS = MUTATORS | {"remove", "sort", "reverse", "popitem", "delattr", "setattr"}
-_MUTATORS |= {"__setattr__", "__setitem__", "exec", "eval", "setitem", "delitem"}
-_MUTATORS |= {"heappush", "heappop", "heapify", "heapreplace", "heappushpop"}
-_MUTATORS |= {"insort", "insort_left", "insort_right", "shuffle", "iadd", "iconcat"}
+MUTATORS |= {"remove", "sort", "reverse", "popitem", "delattr", "setattr", "exec"}
+MUTATORS |= {"__setattr__", "__setitem__", "eval", "setitem", "delitem", "iconcat"}
+MUTATORS |= {"heappush", "heappop", "heapify", "heapreplace", "heappushpop", "iadd"}
+MUTATORS |= {"insort", "insort_left", "insort_right", "shuffle"}
 # What finds attributes by names that are computed.
 _BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
 _BY_NAME |= {"__dict__", "__getattribute__"}
@@ -161,7 +161,7 @@ def _facts(code: CodeType) -> Facts:
     rebinds = not cells.isdisjoint(code.co_freevars)
     globals_too = bool(used & _STORE_GLOBAL)
     stores = rebinds or globals_too or bool(used & _CHANGE)
-    stores |= not _MUTATORS.isdisjoint(names)
+    stores |= not MUTATORS.isdisjoint(names)
     changes = stores or is_in_place or bool(used & _IN_PLACE)
     computes = not _BY_NAME.isdisjoint(names)
     assigned = frozenset(attributes)

@@ -19,7 +19,7 @@ from lumijit.compiler.ir.trace import emit2
 from lumijit.compiler.launch import named_kernels
 from lumijit.compiler.lower import collectives
 from lumijit.compiler.plan.program import STREAMING_FROM
-from lumijit.compiler.record import reductions
+from lumijit.compiler.record import glances, reductions, sorting
 from lumijit.runtime import workers
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
@@ -203,7 +203,7 @@ def test_every_byte_but_zero_is_a_set_entry(op: str) -> None:
 @pytest.mark.parametrize("size", [2, 8192, 8193, 65_536, 65_537, 200_000])
 def test_masks_that_one_entry_decides(size: int) -> None:
     """The host looks at the first entries; kernels at the others."""
-    for at in {0, size - 1, min(size, reductions.FEW) - 1, reductions.FEW % size}:
+    for at in {0, size - 1, min(size, glances.FEW) - 1, glances.FEW % size}:
         values = np.zeros(size, bool)
         values[at] = True
         mask, inverse = array(values, BOOL), array(~values, BOOL)
@@ -214,6 +214,35 @@ def test_masks_that_one_entry_decides(size: int) -> None:
     assert not reductions.is_any_set(unset)
     assert not data(reductions.reduce("or", unset))[0]
     assert data(reductions.reduce("and", full))[0]
+
+
+@pytest.mark.parametrize("runs", [1, 3, glances.FEW_RUNS, glances.FEW_RUNS + 1])
+@pytest.mark.parametrize("run", [64, 256, 257, 5000])
+def test_runs_of_masks_that_one_entry_decides(run: int, runs: int) -> None:
+    """A glance at each run tells, or not: the results are the same."""
+    few = glances.FEW // runs
+    for at in {0, run - 1, min(run, few) - 1, few % run, -1}:
+        numbers = np.zeros((runs, run), np.uint8)
+        if at >= 0:
+            # Any byte but zero is set; one run may tell later than the others, or not.
+            numbers[:, at] = 3
+            numbers[-1, : at + 1] = numbers[-1, : at + 1][::-1]
+        mask, inverse = (
+            mask_of_bytes(numbers.ravel()),
+            array(numbers.ravel() == 0, BOOL),
+        )
+        assert_bools(reductions.block_reduce("or", mask, run), (numbers != 0).any(1))
+        assert_bools(
+            reductions.block_reduce("and", inverse, run), (numbers == 0).all(1)
+        )
+        largest = data(sorting.extreme_places(mask, run, "max"))
+        np.testing.assert_array_equal(largest, (numbers != 0).argmax(1))
+        least = data(sorting.extreme_places(inverse, run, "min"))
+        np.testing.assert_array_equal(least, (numbers == 0).argmin(1))
+
+
+def assert_bools(node: Node, expected: Array) -> None:
+    np.testing.assert_array_equal(data(node).view(np.uint8) != 0, expected)
 
 
 def mask_of_bytes(numbers: Array) -> Node:

@@ -95,6 +95,15 @@ scanning:
   br i1 %d.more, label %scanning, label %{after}"""
 
 
+def _take_place(t: DType) -> str:
+    """Write where the key goes, and that the next one of its digit goes behind."""
+    return f"""{_digit(t)}
+  %old = load i32, ptr %at
+  %new = add i32 %old, 1
+  store i32 %new, ptr %at
+  %where = zext i32 %old to i64"""
+
+
 _SLOTS = "keys counts block:i64 blocks:i64 shift:i64"
 _DECLARATIONS = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
 
@@ -158,11 +167,7 @@ moving:
   %i = phi i64 [ %begin, %moving.in ], [ %i.n, %moving ]
   %from = getelementptr {ty}, ptr %key.old, i64 %i
   %key = load {ty}, ptr %from
-{_digit(t)}
-  %old = load i32, ptr %at
-  %new = add i32 %old, 1
-  store i32 %new, ptr %at
-  %where = zext i32 %old to i64
+{_take_place(t)}
 {index if has_places else ""}
 {_store(moved, "to", "where")}
   %i.n = add i64 %i, 1
@@ -183,8 +188,8 @@ def move_ir(name: str, t: DType, has_keys: bool, indices: str, is_alone: bool) -
     """Put the entries of a block where the scanned counts say.
 
     Where the places of many digits share a set of the caches (of a permutation, they
-    lie a power of two apart), entries are kept until a line is full. A block `is_alone`
-    in `apart_ir` only.
+    lie a power of two apart), entries are kept until a line is full. (A block that
+    `is_alone` is sorted by `apart_ir`, so none is here.)
 
     Slots: keys, counts, block, blocks, shift, keys' (if `has_keys`), indices, indices'.
     `indices` tells what comes along: "" nothing, "new" the places, "old" what comes
@@ -215,11 +220,7 @@ moving:
   %i = phi i64 [ %begin, %moving.in ], [ %i.n, %moved ]
   %from = getelementptr {ty}, ptr %keys, i64 %i
   %key = load {ty}, ptr %from
-{_digit(t)}
-  %old = load i32, ptr %at
-  %new = add i32 %old, 1
-  store i32 %new, ptr %at
-  %where = zext i32 %old to i64
+{_take_place(t)}
 {index}
 {_put_or_keep(name, moved)}
   br label %moved

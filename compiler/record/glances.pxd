@@ -1,0 +1,12 @@
+from lumijit.compiler.ir.nodes cimport Node
+from lumijit.runtime cimport string_at
+from lumijit.runtime.buffers cimport Buffer
+
+
+cdef dict listening
+
+cpdef bint can_look(Node node)
+
+cpdef object combined(
+    str op, Buffer mask, Py_ssize_t size, Py_ssize_t first=*, Py_ssize_t few=*
+)
