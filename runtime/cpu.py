@@ -34,6 +34,10 @@ _MODEL_NAMES: Final = {
     ("GenuineIntel", 6, 173): "graniterapids",
     ("GenuineIntel", 6, 174): "graniterapids",
 }
+# Those whose gather and scatter instructions take less time than accesses lane by lane:
+# AMD's take them apart, and so do older ones of Intel since microcode mends a leak there.
+_FAST_GATHERS: Final = {"sapphirerapids", "emeraldrapids", "graniterapids"}
+_FAST_GATHERS |= {"graniterapids-d", "diamondrapids"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,10 @@ def _ask_llvm(processor_id: str) -> HostInfo:
     if settings.cpu and settings.cpu != llvm.get_host_cpu_name():
         # The features stay this machine's: code for others could not be run.
         log(LogLevel.Info, "code is scheduled for the processor '%s'", name)
-    features = _without(llvm.get_host_cpu_features().flatten(), settings.cpu_without)
+    found = llvm.get_host_cpu_features().flatten()
+    if name in _FAST_GATHERS:
+        found += ",+fast-gather"
+    features = _without(found, settings.cpu_without)
     if "+avx512f" in features.split(","):
         features += ",-prefer-256-bit"
     version = ".".join(map(str, llvm.llvm_version_info))

@@ -27,7 +27,12 @@ def target_of(name: str) -> TargetInfo:
     host = kernels.target()
     if name in ("host", "thread", *DEVICES):
         return host
-    return host._replace(has_masks=name == "masks", has_avx512=False)
+    # (With masks, gathers are used where they aren't on this processor.)
+    has_masks = name == "masks"
+    has_fast_gathers = has_masks and not host.has_fast_gathers
+    return host._replace(
+        has_masks=has_masks, has_avx512=False, has_fast_gathers=has_fast_gathers
+    )
 
 
 #: All arrays are on an emulated device, or on the first GPU.

@@ -41,6 +41,14 @@ class TargetInfo(NamedTuple):
     # the instructions of x86 beside them.
     has_masks: bool = False
     has_avx512: bool = False
+    # Whether gathers (and scatters, which need mask registers) take less time than what
+    # is written out lane by lane.
+    has_fast_gathers: bool = False
+
+    @property
+    def has_fast_scatters(self) -> bool:
+        """Whether scatters take less time than what is written out lane by lane."""
+        return self.has_masks and self.has_fast_gathers
 
 
 def float_hex(dtype: DType, value: float) -> str:

@@ -105,7 +105,10 @@ def target() -> TargetInfo:
         host = cpu.host()
         has_avx512 = host.has_avx512
         _target = TargetInfo(
-            host.lanes_f32, has_masks=has_avx512, has_avx512=has_avx512
+            host.lanes_f32,
+            has_masks=has_avx512,
+            has_avx512=has_avx512,
+            has_fast_gathers=host.has("fast-gather"),
         )
     return _target
 

@@ -313,6 +313,26 @@ def test_features_may_be_left_unused() -> None:
     assert result.stdout == "4 False\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "without", "is_fast"),
+    [
+        ("sapphirerapids", "", True),
+        ("sapphirerapids", "fast-gather", False),
+        ("znver4", "", False),
+        ("skylake-avx512", "", False),
+    ],
+)
+def test_gathers_are_fast_by_the_processors_name(
+    name: str, without: str, is_fast: bool
+) -> None:
+    script = """
+        print(cpu.host().has("fast-gather"))
+        kernel = build(SAXPY)
+    """
+    result = run_script(script, LUMIJIT_CPU=name, LUMIJIT_CPU_WITHOUT=without)
+    assert result.stdout == f"{is_fast}\n"
+
+
 def test_left_features_take_along_what_needs_them() -> None:
     features = "+sse2,+avx,+avx2,+fma,+avx512f,-avx512er,+f16c"
     left = cpu._without(features, "avx, avx512*")

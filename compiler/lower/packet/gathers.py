@@ -1,11 +1,10 @@
 """Lowers indirect reads for packets.
 
-Processors differ in what a gather instruction is worth. With AVX-512 it is used, but
-for indices that grow steadily: it doesn't train the prefetcher. There and elsewhere
-lanes are read one by one; idle lanes read entry 0, so that no mask needs to be tested.
-Gathers that differ by a constant offset only (the components of a vector, the channels
-of a texel) become one wide load per lane and a transposition (`columns`). Reads of runs
-(`runs`) are one load.
+Processors differ in what gathers are worth. With AVX-512 they are used, but (if slow)
+not for indices that grow steadily: they don't train the prefetcher. Else lanes are
+read one by one, idle ones entry 0: no mask is tested. Gathers that differ by a constant
+offset only (components of a vector, channels of a texel) become one wide load per lane
+and a transposition (`columns`). Reads of runs (`runs`) are one load.
 """
 
 from __future__ import annotations
@@ -129,8 +128,8 @@ class Gathers:
 
     def _is_stream(self, t: DType, index: Node) -> bool:
         """Tell whether a kernel reads memory from one end to the other."""
-        is_straight = self.low.has_all_elements()
-        return is_straight and index in self.runs.strided and t is not BOOL
+        is_slow = t is not BOOL and not self.b.target.has_fast_gathers
+        return is_slow and self.low.has_all_elements() and index in self.runs.strided
 
     def _read(self, node: Node) -> str:
         """Read one entry per lane."""
@@ -277,9 +276,9 @@ class Gathers:
             words = self._read_lanes("i8", base, index, "i32")
             found = b.compare("ne", UINT32, words, 0)
         mask = node.deps[2]
-        if is_true(mask):
-            return found
-        return b.binary("and", BOOL, found, low.values[mask])
+        return (
+            found if is_true(mask) else b.binary("and", BOOL, found, low.values[mask])
+        )
 
     def _gather(self, t: DType, base: str, index: str, active: str) -> str:
         """Read entries, as they are in memory, by the processor's instruction.
@@ -344,11 +343,14 @@ class Gathers:
     def _read_lanes(
         self, element: str, base: str, index: str, into: str | None = None
     ) -> str:
-        """Read lane by lane, with 32-bit indices: no vector of addresses is made.
+        """Read in all lanes, one by one unless gathers are fast.
 
         Entries may go `into` lanes of a wider type.
         """
         b = self.b
+        if b.target.has_fast_gathers and bits_of(element) // 8 in WORDS:
+            ty, every = f"<{b.width} x {element}>", b.narrow(b.const(BOOL, True))
+            return gather_call(b, element, ty, base, index, every)
         if b.width > MANY_LANES and bits_of(element) < UINT32.bits:
             self.low.cross_mask()
             places = self.low.on_stack("places", b.type(UINT32))
@@ -411,10 +413,8 @@ class Gathers:
         b = self.b
         span = 2 if max(offsets) == 1 else 4
         if b.target.has_masks and span == 2 and t.bits == 32 and not is_stream:
-            every = b.const(BOOL, True)
-            wide = b.type(UINT64)
+            w, wide, every = b.width, b.type(UINT64), b.const(BOOL, True)
             pairs = gather_call(b, "i64", wide, base, index, every, step=t.llvm)
-            w = b.width
             ty = f"<{2 * w} x {t.llvm}>"
             flat = b.emit(f"bitcast {wide} {pairs} to {ty}")
             return {k: b.shuffle(ty, flat, flat, range(k, 2 * w, 2)) for k in offsets}

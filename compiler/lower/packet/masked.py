@@ -23,6 +23,18 @@ def store_call(b: Builder, element: str, value: str, place: str, mask: str) -> N
     b.line(f"call void @{name}({ty} {value}, ptr {place}, i32 1, {masks} {mask})")
 
 
+def scatter_call(
+    b: Builder, element: str, value: str, base: str, index: str, mask: str
+) -> None:
+    """Write a masked scatter; of lanes with one index the last one stays."""
+    w, ty, masks = b.width, f"<{b.width} x {element}>", b.type(BOOL)
+    pointers = b.emit(f"getelementptr {element}, ptr {base}, {b.type(UINT32)} {index}")
+    name = f"llvm.masked.scatter.v{w}{mangled(element)}.v{w}p0"
+    b.declarations[name] = f"declare void @{name}({ty}, <{w} x ptr>, {masks})"
+    where = f"<{w} x ptr> align {bits_of(element) // 8} {pointers}"
+    b.line(f"call void @{name}({ty} {value}, {where}, {masks} {mask})")
+
+
 def gather_call(
     b: Builder,
     element: str,

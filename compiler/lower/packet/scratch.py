@@ -13,6 +13,8 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.lower.common import scratch
 from lumijit.compiler.lower.common.scratch import UNROLLED, Area
 from lumijit.compiler.lower.packet.lanes import each_lane, lane_address, lane_of
+from lumijit.compiler.lower.packet.masked import gather_call, scatter_call
+from lumijit.compiler.lower.packet.rows import WORDS
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.uniform import Uniform
 from lumijit.runtime.dtypes import BOOL, UINT32
@@ -66,6 +68,11 @@ class Scratch(scratch.Scratch):
         first = b.mul(UINT32, entries, area.stride)
         return b.add(UINT32, first, self.low.lane_numbers())
 
+    def _is_gathered(self, area: Area) -> bool:
+        """Tell whether one instruction accesses the entries of all lanes."""
+        is_word = area.element.size_bytes in WORDS
+        return self.b.target.has_fast_scatters and is_word
+
     def read_entries(self, area: Area, index: Node) -> str:
         """Read the entry that each lane asks for; out of bounds, the last one."""
         entry = self._uniform(index, area.dtype.length - 1)
@@ -78,6 +85,9 @@ class Scratch(scratch.Scratch):
         b = self.b
         element = area.element.memory_llvm
         places = self._places(area, index, area.dtype.length - 1)
+        if self._is_gathered(area):
+            ty, every = b.memory_type(area.element), b.narrow(b.const(BOOL, True))
+            return gather_call(b, element, ty, area.base, places, every)
 
         def read(lane: int) -> str:
             return b.load(element, lane_address(b, element, area.base, places, lane))
@@ -105,9 +115,13 @@ class Scratch(scratch.Scratch):
                 value = b.blend(ty, active, value, old)
             self._store_entry(area, entry, value)
             return
-        places = low.values[index]
+        places, most = low.values[index], area.dtype.length
+        if self._is_gathered(area):
+            where = area.base, self._places(area, places, most)
+            scatter_call(b, area.element.memory_llvm, value, *where, b.narrow(active))
+            return
         if not is_all:
-            places = b.select(UINT32, active, places, area.dtype.length)
+            places = b.select(UINT32, active, places, most)
         self._write_lanes(area, places, value)
 
     def _write_lanes(self, area: Area, index: str, value: str) -> None:

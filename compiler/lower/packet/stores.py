@@ -34,7 +34,8 @@ from lumijit.compiler.lower.packet.lanes import (
     lane_of,
     mask_bits,
 )
-from lumijit.compiler.lower.packet.rows import Rows
+from lumijit.compiler.lower.packet.masked import scatter_call
+from lumijit.compiler.lower.packet.rows import WORDS, Rows
 from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.runtime.dtypes import BOOL, UINT32
 
@@ -95,9 +96,13 @@ class Stores:
             self.low.cross_mask()
             self._by_lane(writes, mask)
             return
+        found = [[write] for write in writes] if places else _in_rows(writes)
+        if not places and len(found) == len(writes) and self._are_scattered(writes):
+            self.low.cross_mask()
+            self._scatter(writes, self._active(mask))
+            return
         packed, some, done = (b.label(s) for s in ("packed", "some", "written"))
         held = runs.hold(places, (mask,))
-        found = [[write] for write in writes] if places else _in_rows(writes)
         dense = [self._is_dense(row, writes) for row in found]
         for row, is_dense in zip(found, dense, strict=True):
             if len(row) > 1:
@@ -208,8 +213,11 @@ class Stores:
         return self.low.under_mask(self.runs.vector(mask))
 
     def _lanes(self, write: Write) -> None:
-        """Write one entry after the other."""
+        """Write all lanes, which are active, to any entries."""
         b = self.low.b
+        if self._are_scattered([write]):
+            self._scatter([write], b.const(BOOL, True))
+            return
         index = self.runs.vector(write.index)
         for lane in range(b.width):
             at = lane_of(b, b.type(UINT32), index, lane)
@@ -217,14 +225,39 @@ class Stores:
             _store(b, write.element, item, write, at)
 
     def _by_lane(self, writes: list[Write], mask: Node) -> None:
-        """Write the lanes that are active, one by one."""
+        """Write the lanes that are active, one by one if need be."""
         b = self.low.b
         active = self._active(mask)
+        if self._are_scattered(writes):
+            self._scatter(writes, active)
+            return
         store = self._one_by_one(writes)
         is_set = b.origin(active) == self.low.tail_mask
         loop = LaneLoop(b, mask_bits(b, b.narrow(active)), is_set)
         store(loop.lane)
         loop.close()
+
+    def _are_scattered(self, writes: list[Write]) -> bool:
+        """Tell whether each is one instruction for all lanes."""
+        are_words = all(bits_of(write.element) // 8 in WORDS for write in writes)
+        return self.low.b.target.has_fast_scatters and are_words
+
+    def _scatter(self, writes: list[Write], active: str) -> None:
+        """Write the lanes that are active, if any is, by instructions."""
+        b = self.low.b
+        indices = [self.runs.vector(write.index) for write in writes]
+        some, done = b.label("any"), b.label("scattered")
+        is_sure = (
+            active == b.const(BOOL, True) or b.origin(active) == self.low.tail_mask
+        )
+        if not is_sure:
+            b.branch_if(b.any_lane(active), some, done)
+            b.block(some)
+        for w, index in zip(writes, indices, strict=True):
+            scatter_call(b, w.element, w.value, w.base, index, b.narrow(active))
+        if not is_sure:
+            b.branch(done)
+            b.block(done)
 
     def _one_by_one(self, writes: list[Write]) -> Callable[[str], None]:
         """Put what is written, and where to, into memory; return what writes a lane."""

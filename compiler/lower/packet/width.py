@@ -72,7 +72,7 @@ def choose_width(
     lanes = target.lanes_f32
     if count > MANY_OPERATIONS or gathers > 64:
         return lanes
-    if _apart(program, demand, uniform) >= _MANY_APART:
+    if not target.has_fast_scatters and _apart(program, demand, uniform) >= _MANY_APART:
         return lanes
     if target.has_avx512 and _rows(program, demand) > 1:
         return lanes
