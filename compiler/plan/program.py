@@ -47,7 +47,7 @@ _MEMORY = 64
 _COUNTER = 255
 # Kernels that read and write this many bytes write past the caches, which wouldn't
 # keep them anyway.
-STREAMING_FROM = min(128 << 20, pages.last_cache_bytes())
+STREAMING_FROM = min(64 << 20, pages.last_cache_bytes())
 # Filling and merging so many entries of private copies takes as long as an atomic
 # update does; and how many turns a loop is taken to make.
 ENTRIES_PER_VALUE = 16
