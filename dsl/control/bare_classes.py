@@ -245,7 +245,7 @@ def look_at_values(values: Sequence[Any]) -> int:
     """Tell what values may do: arrays, plain ones, and trees of these of bare classes.
 
     Who gets such values gets at nothing else by them. Objects that are no trees are
-    such where their methods change nothing, and neither do other objects that they have.
+    such where their methods change nothing, and neither do those of what they have.
     """
     found = 0
     left = list(values)
