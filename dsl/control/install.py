@@ -47,7 +47,7 @@ def _is_array(value: Any) -> bool:
     return not _runs_plain()
 
 
-class _Trees(dict[Any, Any]):
+class _Trees(dict[Any, "bool | None"]):
     """Of classes, whether their objects are trees; None: ask for what is in one."""
 
     def __missing__(self, cls: Any) -> bool | None:
@@ -56,7 +56,7 @@ class _Trees(dict[Any, Any]):
             found = None
         elif found:
             found = issubclass(cls, (list, dict)) or hasattr(cls, "DRJIT_STRUCT")
-            found |= dataclasses.is_dataclass(cls) and not issubclass(cls, type)
+            found |= not issubclass(cls, type) and dataclasses.is_dataclass(cls)
         if "<locals>" not in cls.__qualname__:
             if len(self) >= _KNOWN:
                 self.clear()
