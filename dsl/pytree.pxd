@@ -1,5 +1,7 @@
 cimport cython
 
+from lumijit.undeclared cimport bring
+
 
 cdef class Kind:
     cdef readonly object cls

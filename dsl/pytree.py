@@ -18,6 +18,7 @@ from lumijit.runtime.errors import ArrayTypeError, check_nesting
 from lumijit.undeclared import bring, check_fields
 
 Key = Any
+_set = object.__setattr__
 
 
 class Kind:
@@ -108,8 +109,8 @@ class _Structs(Kind):
                 "give the constructor defaults for all arguments.",
             ) from None
         bring(result, like, keys)
-        for name, item in zip(keys, items, strict=True):
-            setattr(result, name, item)
+        for k, name in enumerate(keys):
+            setattr(result, name, items[k])
         return result
 
     def step(self, key: Key) -> str:
@@ -130,8 +131,8 @@ class _Dataclasses(_Structs):
     def build(self, like: Any, keys: Sequence[Key], items: list[Any]) -> Any:
         result = object.__new__(self.cls)
         bring(result, like, keys)
-        for name, item in zip(keys, items, strict=True):
-            object.__setattr__(result, name, item)
+        for k, name in enumerate(keys):
+            _set(result, name, items[k])
         return result
 
 
@@ -237,7 +238,7 @@ def children(value: Any) -> Iterable[tuple[Key, Any]]:
     kind = kind_of(type(value))
     assert kind is not None
     keys = kind.keys(value)
-    return zip(keys, kind.parts(value, keys), strict=True)
+    return zip(keys, kind.parts(value, keys), strict=False)
 
 
 def tree_leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[Any]:

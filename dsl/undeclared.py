@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from types import MemberDescriptorType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.effects import wrap
@@ -18,17 +17,12 @@ from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.runtime.errors import ArrayAttributeError
 
-_SLOTS: WeakKeyDictionary[type[Any], dict[str, Any]] = WeakKeyDictionary()
 
+class _Slots(dict[Any, dict[str, Any]]):
+    """The slots of classes; those of classes in functions aren't kept."""
 
-def slots_of(cls: Any) -> dict[str, Any]:
-    """Return the descriptors of the attributes of a class that have slots.
-
-    What C types call members is no slot.
-    """
-    found = _SLOTS.get(cls)
-    if found is None:
-        found = _SLOTS[cls] = {}
+    def __missing__(self, cls: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
             has_slots = "__slots__" in vars(base)
             for name, item in vars(base).items():
@@ -36,7 +30,23 @@ def slots_of(cls: Any) -> dict[str, Any]:
                     found[name] = item
                 else:
                     found.pop(name, None)
-    return found
+        if "<locals>" not in cls.__qualname__:
+            if len(self) >= _KNOWN:
+                self.clear()
+            self[cls] = found
+        return found
+
+
+_KNOWN = 1024
+_SLOTS = _Slots()
+
+
+def slots_of(cls: Any) -> dict[str, Any]:
+    """Return the descriptors of the attributes of a class that have slots.
+
+    What C types call members is no slot.
+    """
+    return _SLOTS[cls]
 
 
 def undeclared(value: Any, fields: Collection[str]) -> dict[str, Any]:
@@ -44,10 +54,10 @@ def undeclared(value: Any, fields: Collection[str]) -> dict[str, Any]:
     found: dict[str, Any] = getattr(value, "__dict__", {})
     cls: Any = type(value)
     slots = slots_of(cls)
-    if slots and not all(name in fields for name in slots):
+    if slots and not all([name in fields for name in slots]):
         others = [name for name in slots if name not in fields and hasattr(value, name)]
         found = {**found, **{name: getattr(value, name) for name in others}}
-    elif len(found) <= len(fields) and all(name in fields for name in found):
+    elif len(found) <= len(fields) and all([name in fields for name in found]):
         return {}
     return {name: item for name, item in found.items() if name not in fields}
 

@@ -8,9 +8,11 @@ loop. The walk is up to `reachability`.
 from __future__ import annotations
 
 import builtins
+import dis
 from collections.abc import Mapping, Sequence
 from types import (
     BuiltinFunctionType,
+    CodeType,
     FunctionType,
     GetSetDescriptorType,
     ModuleType,
@@ -23,6 +25,7 @@ from lumijit.control.bytecode import (
     PLAIN,
     SILENT,
     attributes_of,
+    codes_in,
     facts_of,
     functions_in,
     globals_of,
@@ -38,21 +41,27 @@ from lumijit.control.members import Defaults
 _DECLARED = {"DRJIT_STRUCT", "_fields", "_field_defaults"}
 _NAMED = (type, FunctionType, type(wrap))
 Space = Mapping[str, Any]
-#: What values may do: operators change them in place, methods do, they lead somewhere.
-GROWS, CHANGES, LEADS = 1, 2, 4
+#: What values may do: operators change them in place, methods do, they lead somewhere;
+#: whether there are objects among them that are no trees, which may hold arrays; and
+#: trees whose classes run code of a program's when these are made.
+GROWS, CHANGES, LEADS, HOLDS, MAKES = 1, 2, 4, 8, 16
 # Methods that are called of new objects; and those that dataclasses write, of which the
 # first changes new objects only, and the others refuse. (Programs' code may have such a
 # file, too.)
 _MAKERS = {"__init__", "__post_init__", "__new__", "__setstate__"}
 _GENERATED = "<string>"
 _WRITTEN = {"__init__", "__setattr__", "__delattr__"}
+# What makes objects of a class that isn't mentioned.
+_MAKING = {"type", "__class__", "copy", "deepcopy", *_MAKERS}
 
 
 class Bare:
     """What there was when a class was found to lead to nothing, and what it mentions.
 
     Attributes that have other values than fields may be constants, and methods that
-    assign others may assign those of the class: `leads_on` is true.
+    assign others may assign those of the class: `leads_on` is true. Classes of objects
+    that are no trees have no fields: these assign attributes where they are made, which
+    is outside of what their methods do.
     """
 
     __slots__ = (
@@ -64,6 +73,7 @@ class Bare:
         "changes",
         "cls",
         "fields",
+        "is_tree",
         "leads_on",
         "makes",
         "names",
@@ -72,6 +82,7 @@ class Bare:
 
     def __init__(self, cls: type[Any]) -> None:
         self.cls = cls
+        self.is_tree = pytree.kind_of(cls) is not None
         self._mro = cls.__mro__
         own = [vars(c) for c in self._mro if is_own(c)]
         self._attributes: list[tuple[Space, Space]] = [(v, {**v}) for v in own]
@@ -138,9 +149,12 @@ class Bare:
             return all(map(self._leads_nowhere, others)) and all(
                 [self._is_inert(f, fields) for f in inner]
             )
-        if not facts.attributes.issubset(fields):
-            return False
         name = function.__name__
+        is_maker = not self.is_tree and name in _MAKERS
+        if not (is_maker or facts.attributes.issubset(fields)):
+            return False
+        if not (self.is_tree or is_maker) and not _MAKING.isdisjoint(facts.names):
+            return False
         is_written = facts.code.co_filename == _GENERATED and name in _WRITTEN
         if facts.changes and not is_written:
             self.makes = True
@@ -165,7 +179,23 @@ class Bare:
         names = [n for n in names if not n.startswith("__")]
         self.names.update(dict.fromkeys(names))
         self.stored |= facts.attributes
+        if not (self.is_tree or is_maker) and self._makes_others(facts.code, values):
+            return False
         return all(map(self._leads_nowhere, values))
+
+    def _makes_others(self, code: CodeType, values: Sequence[Any]) -> bool:
+        """Tell whether a method may make objects of the class, from what it names.
+
+        Variables of functions around come first; `super()` has one.
+        """
+        found = [i for inner in codes_in(code) for i in dis.get_instructions(inner)]
+        is_named = [i.argval == "__class__" for i in found]
+        if sum(is_named) != [i.opname for i in found].count("LOAD_SUPER_ATTR"):
+            return True
+        names = [*code.co_freevars, *[""] * len(values)]
+        pairs = zip(names, values, strict=False)
+        own = [v for name, v in pairs if name != "__class__"]
+        return any([v is c for v in own for c in self._mro])
 
     def _leads_nowhere(self, value: Any) -> bool:
         if type(value) is BuiltinFunctionType:
@@ -181,6 +211,7 @@ class Bare:
 
 _KNOWN: dict[type[Any], Bare] = {}
 _MOST: Final = 1024
+_FEW: Final = 32
 
 
 def look_at(cls: type[Any]) -> Bare:
@@ -213,10 +244,12 @@ def look_at_class(cls: type[Any]) -> int:
 def look_at_values(values: Sequence[Any]) -> int:
     """Tell what values may do: arrays, plain ones, and trees of these of bare classes.
 
-    Who gets such values gets at nothing else by them.
+    Who gets such values gets at nothing else by them. Objects that are no trees are
+    such where their methods change nothing, and neither do those of what they have.
     """
     found = 0
     left = list(values)
+    others: set[int] = set()
     for value in left:  # (which grows)
         if is_state(value):
             continue
@@ -234,7 +267,12 @@ def look_at_values(values: Sequence[Any]) -> int:
         else:
             known = pytree.kind_of(kind)
             if known is None:
-                return LEADS
+                if id(value) not in others:
+                    if len(others) >= _FEW or not _is_unchanging(kind):
+                        return LEADS
+                    others.add(id(value))
+                    left += vars(value).values()
+                continue
             bare = look_at(kind)
             if bare.leads_on or bare.calls_others:
                 return LEADS
@@ -242,7 +280,19 @@ def look_at_values(values: Sequence[Any]) -> int:
                 return LEADS
             if bare.changes:
                 found |= CHANGES
+            if bare.makes:
+                found |= MAKES
             left += known.parts(value, known.keys(value))
         if len(left) > _MOST:
             return LEADS
+    if others:
+        return LEADS if found & (CHANGES | MAKES) else found | HOLDS
     return found
+
+
+def _is_unchanging(cls: type[Any]) -> bool:
+    """Tell whether methods of objects that are no trees change nothing, and lead on."""
+    if not (is_own(cls) and cls.__dictoffset__):
+        return False
+    bare = look_at(cls)
+    return not (bare.leads_on or bare.changes)

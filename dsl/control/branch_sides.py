@@ -15,6 +15,7 @@ from lumijit.arrays import FlatArray
 from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.vertices import variables
 from lumijit.control.held_arrays import Held, same_items
 from lumijit.control.one_sided import filled
 from lumijit.control.recursion import LEFT_OUT
@@ -40,7 +41,7 @@ from lumijit.control.write_rules import Where, versions_in
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, copied
 from lumijit.runtime.errors import StateError
-from lumijit.standing import like, stand_if
+from lumijit.standing import STANDING, like, stand_if
 from lumijit.syntax.undefined import Undefined
 
 _T = TypeVar("_T")
@@ -404,11 +405,13 @@ class Merge:
         """Enter a blended leaf."""
         holder = self.holders.get(k)
         if holder is None:
+            made = self.finals[k] = wrap(self.types[k], node)
             yes, no = self.yes[k].value, self.no[k].value
-            self.finals[k] = stand_if(wrap(self.types[k], node), yes, no)
+            if STANDING or not (is_array(yes) or is_array(no)):
+                stand_if(made, yes, no)
         else:
             a, b = self.current(k)
-            if node is not a and node is not b:
+            if variables and node is not a and node is not b:
                 blends.note(node, (holder._node,), 0)
             holder._become(node)
             self.finals[k] = holder

@@ -232,9 +232,9 @@ def is_own(cls: type[Any]) -> bool:
     return bool(cls.__flags__ & _HEAP_TYPE) and is_users(cls.__module__)
 
 
-def is_foreign(cls: type[Any]) -> bool:
-    """Tell whether a class isn't one of this package."""
-    module: Any = cls.__module__
+def is_foreign(cls: Any) -> bool:
+    """Tell whether a class, or a function, isn't one of this package."""
+    module: Any = getattr(cls, "__module__", None)
     is_told = type(module) is str
     return not (is_told and (module == "lumijit" or module.startswith("lumijit.")))
 

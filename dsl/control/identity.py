@@ -47,10 +47,10 @@ def _collect(
     entries = tuple(kind.parts(value, keys))
     if not isinstance(value, tuple):
         found[path] = value, (keys, entries)
-    for key, child in zip(keys, entries, strict=True):
+    for k, child in enumerate(entries):
         inner = pytree.container_kind(child)
         if inner is not None:
-            _collect(child, inner, (*path, key), found)
+            _collect(child, inner, (*path, keys[k]), found)
 
 
 def has_changed(value: Any, entries: Entries) -> bool:
@@ -68,7 +68,7 @@ def moment(value: Any) -> Moment:
     assert kind is not None
     keys = kind.keys(value)
     entries = kind.parts(value, keys)
-    return {k: (v, _nodes_in(v)) for k, v in zip(keys, entries, strict=True)}
+    return {key: (entries[k], _nodes_in(entries[k])) for k, key in enumerate(keys)}
 
 
 def _nodes_in(entry: Any) -> list[Any]:
@@ -76,8 +76,11 @@ def _nodes_in(entry: Any) -> list[Any]:
         return [entry._node]
     if not isinstance(entry, ArrayBase):
         return []
-    if isinstance(entry, NestedArray) and all(map(is_array, entry._items)):
-        return [item._node for item in entry._items]
+    if isinstance(entry, NestedArray):
+        items = entry._items
+        nodes = [item._node for item in items if is_array(item)]
+        if len(nodes) == len(items):
+            return nodes
     leaves = Parts((entry,)).leaves
     return [leaf._node for leaf in leaves if is_array(leaf)]
 
@@ -146,28 +149,27 @@ def brought_back(new: Any, originals: dict[Path, Any], path: Path = ()) -> Any:
     kind = pytree.container_kind(new)
     if kind is None or not originals:
         return new
-    entries = list(pytree.children(new))
-    items = [brought_back(v, originals, (*path, key)) for key, v in entries]
+    keys = kind.keys(new)
+    items = [*kind.parts(new, keys)]
+    for k, item in enumerate(items):
+        if pytree.container_kind(item) is not None:
+            items[k] = brought_back(item, originals, (*path, keys[k]))
     if isinstance(new, tuple):
-        return pytree.rebuild(new, items)
+        return kind.build(new, keys, items)
     target = originals.get(path, new)
-    before = dict(pytree.children(target))
-    changed = [
-        (key, item)
-        for (key, _), item in zip(entries, items, strict=True)
-        if key not in before or before[key] is not item
-    ]
     if isinstance(new, list):
         target[:] = items
     elif isinstance(new, dict):
-        found = pytree.rebuild(new, items)
+        found = kind.build(new, keys, items)
         target.clear()
         target.update(found)
     elif isinstance(new, ArrayBase):
         target._adopt(new)
     else:
-        for key, item in changed:
-            object.__setattr__(target, str(key), item)
+        before = kind.parts(target, keys)
+        for k, key in enumerate(keys):
+            if before[k] is not items[k]:
+                object.__setattr__(target, key, items[k])
     return target
 
 

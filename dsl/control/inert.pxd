@@ -1,5 +1,6 @@
 cimport cython
 
+from lumijit.control.bare_classes cimport look_at_class, look_at_values
 from lumijit.control.bytecode cimport Facts, facts_of, has_attributes, holds_nothing
 
 

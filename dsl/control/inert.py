@@ -6,15 +6,19 @@ has to watch them. Who must be watched, and how, is up to `captured_state`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from lumijit.base import ArrayBase
+from lumijit.compiler.ir.effects import wrap
 from lumijit.control.bare_classes import (
     CHANGES,
     GROWS,
+    HOLDS,
     LEADS,
+    MAKES,
     look_at_class,
     look_at_values,
 )
@@ -24,6 +28,7 @@ from lumijit.control.bytecode import (
     facts_of,
     has_attributes,
     holds_nothing,
+    is_foreign,
     is_users,
 )
 
@@ -32,6 +37,7 @@ from lumijit.control.bytecode import (
 # assigns something that isn't a local variable.
 _MEETS, _CHANGES, _LEAVES, _STORES = 1, 2, 4, 8
 _FEW = 32
+_COMPILED = type(wrap)
 
 
 class Inert:
@@ -58,6 +64,8 @@ class Inert:
         if known & LEADS:
             return False
         changes = _CHANGES if known & CHANGES else 0
+        if known & HOLDS:
+            changes |= _MEETS
         return all([_is_inert(self._look(f) | changes) for f in functions])
 
     def are_still(self, functions: Sequence[Any], values: Sequence[Any]) -> bool:
@@ -76,12 +84,13 @@ class Inert:
 
     def _look(self, function: Any) -> int:
         if type(function) is not FunctionType:
-            return _LEAVES
+            return 0 if _is_exported(function) else _LEAVES
         code = function.__code__
         closure, defaults = function.__closure__, function.__defaults__
         facts = facts_of(code)
         if facts.is_internal:
-            return _LEAVES if closure or defaults else 0
+            is_open = bool(closure or defaults) and not _is_exported(function)
+            return _LEAVES if is_open else 0
         found = self.codes.get(id(code), -1)
         if found < 0:
             found = self.codes[id(code)] = self._look_at_globals(function, facts)
@@ -101,8 +110,8 @@ class Inert:
                     found |= self._look_at(value, facts)
         return found
 
-    def others(self, callees: Sequence[Any]) -> list[Any]:
-        """List the callees whose functions aren't of these.
+    def others(self, callees: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """List the callees whose functions aren't of these; they get some values.
 
         Short: tracing fifty functions takes half a millisecond.
         """
@@ -111,7 +120,8 @@ class Inert:
         for callee in callees:
             function = callee.function
             if type(function) is not FunctionType:
-                found.append(callee)
+                if not self._leaves_alone(callee, values):
+                    found.append(callee)
                 continue
             code, is_one = function.__code__, True
             defaults = function.__defaults__
@@ -132,6 +142,18 @@ class Inert:
             if not is_one:
                 found.append(callee)
         return found
+
+    def _leaves_alone(self, callee: Any, values: Sequence[Any]) -> bool:
+        """Tell whether a callee is one of these; what an instance has isn't copied."""
+        *held, function = callee.roots
+        if not held:
+            return self.are_all((function,), values)
+        (instance,) = held
+        if look_at_values((instance, *values)) & (LEADS | CHANGES | MAKES):
+            return False
+        name = getattr(function, "__name__", "")
+        is_method = getattr(type(instance), name, None) is function
+        return is_method or _is_inert(self._look(function) | _MEETS)
 
     def _look_at_globals(self, function: FunctionType, facts: Facts) -> int:
         self.count += 1
@@ -165,6 +187,8 @@ class Inert:
         kind = type(value)
         if kind is FunctionType:
             return self._look_inside(value)
+        if kind is _COMPILED and not is_foreign(value):
+            return 0
         if isinstance(value, ArrayBase):
             return _MEETS
         if hasattr(kind, "_wraps_function"):
@@ -182,6 +206,14 @@ class Inert:
             # Methods change objects, such as generators of random numbers.
             is_left = not holds_nothing(kind)
         return _LEAVES if is_left else 0
+
+
+def _is_exported(function: Any) -> bool:
+    """Tell whether a function is one that users import: it holds nothing of theirs."""
+    if is_foreign(function):
+        return False
+    name = getattr(function, "__name__", "")
+    return getattr(sys.modules["lumijit"], name, None) is function
 
 
 def _is_inert(found: int) -> bool:

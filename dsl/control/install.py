@@ -47,16 +47,33 @@ def _is_array(value: Any) -> bool:
     return not _runs_plain()
 
 
+class _Trees(dict[Any, "bool | None"]):
+    """Of classes, whether their objects are trees; None: ask for what is in one."""
+
+    def __missing__(self, cls: Any) -> bool | None:
+        found: bool | None = not issubclass(cls, ArrayBase) and cls not in PLAIN
+        if found and issubclass(cls, tuple) and not hasattr(cls, "DRJIT_STRUCT"):
+            found = None
+        elif found:
+            found = issubclass(cls, (list, dict)) or hasattr(cls, "DRJIT_STRUCT")
+            found |= not issubclass(cls, type) and dataclasses.is_dataclass(cls)
+        if "<locals>" not in cls.__qualname__:
+            if len(self) >= _KNOWN:
+                self.clear()
+            self[cls] = found
+        return found
+
+
+_KNOWN = 1024
+_trees = _Trees()
+
+
 def _is_tree(value: Any) -> bool:
     """Tell whether a value is or has a container whose entries may be replaced."""
-    if isinstance(value, ArrayBase) or type(value) in PLAIN:
-        return False
-    return (
-        isinstance(value, (list, dict))
-        or (isinstance(value, tuple) and any(map(_is_tree, value)))
-        or hasattr(type(value), "DRJIT_STRUCT")
-        or (dataclasses.is_dataclass(value) and not isinstance(value, type))
-    )
+    found = _trees[type(value)]
+    if found is None:
+        return any(map(_is_tree, value)) or dataclasses.is_dataclass(value)
+    return found
 
 
 def _holds(condition: Any) -> bool:

@@ -91,7 +91,7 @@ class Invocation:
 
         That includes those among the arguments that are no PyTrees.
         """
-        followed = Inert().others(self.callees)
+        followed = Inert().others(self.callees, self.values)
         objects = [] if self.is_flat else [v for v in self.values if not is_state(v)]
         if not (followed or objects):
             return None, {}

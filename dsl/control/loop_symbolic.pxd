@@ -12,6 +12,7 @@ from lumijit.control.state cimport (
     common_type,
     condition_node,
     contents,
+    is_array,
     is_late,
     loose,
     node_in,
@@ -43,7 +44,7 @@ cdef class SymbolicLoop(Knowledge):
 
     @cython.locals(
         values=list, args=dict, known=dict, k=Py_ssize_t, first=Py_ssize_t, node=Node,
-        size=Py_ssize_t, key=tuple, group=Py_ssize_t,
+        size=Py_ssize_t,
     )
     cpdef tuple _arguments(self, Scope inner)
 

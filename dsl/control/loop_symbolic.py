@@ -15,6 +15,7 @@ from lumijit.compiler.ir import blends, ranges, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
+from lumijit.compiler.ir.vertices import variables
 from lumijit.compiler.record import local, memory, regions
 from lumijit.control.aliases import Turn, besides, is_same
 from lumijit.control.foresight import Knowledge
@@ -31,6 +32,7 @@ from lumijit.control.state import (
     condition_node,
     contents,
     inconsistent,
+    is_array,
     is_late,
     loose,
     name_at,
@@ -46,8 +48,9 @@ from lumijit.instance_registry import Pointers
 from lumijit.pytree import Parts
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.contexts import apart, on_error
+from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import LumijitError, StateError
-from lumijit.standing import like, stand, stand_if
+from lumijit.standing import STANDING, like, stand, stand_if
 from lumijit.syntax.site import Memory
 
 MAX_TRACES = 16
@@ -129,15 +132,16 @@ class SymbolicLoop(Knowledge):
         """
         values: list[Any] = []
         args: dict[int, Node] = {}
-        known: dict[tuple[int, int], int] = {}
+        known: dict[Any, int] = {}
         leaders = self.leaders = {}
         for k, value in enumerate(self.parts.leaves):
             node = node_of(value)
             if node is None or k in self.indexed:
                 values.append(value)
                 continue
-            group = self.separate.get(k, -1) if self.separate else -1
-            key = (id(value), -1 if self.is_joining else group)
+            key: Any = id(value)
+            if self.separate and not self.is_joining:
+                key = key, self.separate.get(k, -1)
             first = known.setdefault(key, k)
             leaders[k] = first
             if first != k:
@@ -149,7 +153,7 @@ class SymbolicLoop(Knowledge):
                 if size == node.size:
                     inner.tables[id(args[k])] = node
                 node = args[k]
-                if value._spec.is_instance:
+                if node.type is UINT32 and value._spec.is_instance:
                     self.pointers = self.pointers or Pointers()
                     self.pointers.assume(k, value, node)
             stand_in = like(value, node)
@@ -283,10 +287,13 @@ class SymbolicLoop(Knowledge):
             if first != k:
                 value = finals[first]
             elif k in results and after[k] is given[k]:
-                blends.note(results[k], (node_in(value),), 0)
+                if variables:
+                    blends.note(results[k], (node_in(value),), 0)
                 value._become(results[k])
             elif k in results:
-                value = stand_if(wrap(type(value), results[k]), after[k])
+                value = wrap(type(value), results[k])
+                if STANDING or not is_array(after[k]):
+                    stand_if(value, after[k])
             finals.append(value)
         return finals
 

@@ -3,6 +3,7 @@ cimport cython
 from lumijit.compiler.ir.effects cimport Holder
 from lumijit.compiler.ir.nodes cimport Node
 from lumijit.pytree cimport Kind, Parts
+from lumijit.undeclared cimport undeclared
 
 
 cpdef check_mode(object mode, object construct)

@@ -136,6 +136,11 @@ class Site:
         return [self.ins.index(n) if n in self.ins else -1 for n in self.outs]
 
     @cached_property
+    def roots(self) -> list[tuple[int, tuple[str, ...]]]:
+        """Where the variables of `paths` are, with these."""
+        return [(self.ins.index(path[0]), path) for path in self.paths]
+
+    @cached_property
     def candidates(self) -> list[tuple[int, bool]]:
         """Where variables are that may be state; whether they are whatever they hold.
 
@@ -342,8 +347,8 @@ def inputs_of(site: Site, values: tuple[Any, ...]) -> Inputs:
 def attributes_of(site: Site, values: tuple[Any, ...]) -> list[Attribute]:
     """List the attributes that a construct assigns on opaque objects."""
     found = []
-    for root, *path in site.paths:
-        owner = values[site.ins.index(root)]
+    for i, (root, *path) in site.roots:
+        owner = values[i]
         if targets.is_tree(owner) or targets.is_array(owner):
             continue
         if type(owner) is Undefined:
