@@ -34,8 +34,8 @@ _MODEL_NAMES: Final = {
     ("GenuineIntel", 6, 173): "graniterapids",
     ("GenuineIntel", 6, 174): "graniterapids",
 }
-# Those whose gather and scatter instructions take less time than accesses lane by lane:
-# AMD's take them apart, and so do older ones of Intel since microcode mends a leak there.
+# Those whose gathers and scatters take less time than accesses lane by lane: AMD's take
+# these instructions apart, and so do Intel's older ones, since microcode mends a leak.
 _FAST_GATHERS: Final = {"sapphirerapids", "emeraldrapids", "graniterapids"}
 _FAST_GATHERS |= {"graniterapids-d", "diamondrapids"}
 

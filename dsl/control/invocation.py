@@ -14,6 +14,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import AND
 from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.control.bare_classes import LEADS, look_at_values
 from lumijit.control.bytecode import is_state
 from lumijit.control.callees import Callee, parameters_of, refuse_arity
 from lumijit.control.captured_state import Outside
@@ -22,7 +23,7 @@ from lumijit.control.reachability import WHOLE, Span
 from lumijit.control.refusals import CALL, Change
 from lumijit.control.results import Results
 from lumijit.control.state import check_loose, is_array, loose
-from lumijit.pytree import Parts
+from lumijit.pytree import Parts, is_container
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import SizeError, StateError
 
@@ -89,10 +90,18 @@ class Invocation:
     def _surroundings(self) -> tuple[Outside | None, dict[int, Span]]:
         """Remember the objects that the functions must leave as they are.
 
-        That includes those among the arguments that are no PyTrees.
+        That includes those among the arguments that are no PyTrees, and those that
+        methods of PyTrees reach.
         """
-        followed = Inert().others(self.callees, self.values)
-        objects = [] if self.is_flat else [v for v in self.values if not is_state(v)]
+        given, named = self.arguments
+        followed = Inert().others(self.callees, (*given, *named.values()))
+        objects: list[tuple[str, Any]] = []
+        if not self.is_flat:
+            pairs = zip(self.parts.names, self.values, strict=True)
+            objects += [(name, value) for name, value in pairs if not is_state(value)]
+            trees = {f"args[{k}]": value for k, value in enumerate(given)} | named
+            if look_at_values([*trees.values()]) & LEADS:
+                objects += [(n, v) for n, v in trees.items() if is_container(v)]
         if not (followed or objects):
             return None, {}
         outside = Outside()
@@ -100,10 +109,8 @@ class Invocation:
             if is_array(leaf):
                 outside.reach.seen.add(id(leaf))
         start = outside.reach.mark()
-        if objects:
-            for name, value in zip(self.parts.names, self.values, strict=True):
-                if any(value is found for found in objects):
-                    outside.reach.follow(value, name)
+        for name, value in objects:
+            outside.reach.follow(value, name)
         given = Span(start, outside.reach.mark())
         spans = {id(c): given for c in self.callees} if objects else {}
         spans.update((id(c), outside.follow(c.roots)) for c in followed)

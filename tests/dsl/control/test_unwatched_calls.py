@@ -233,3 +233,65 @@ def test_results() -> None:
     assert np.array_equal(found, [3, 6, 9, 12])
     found = dr.switch(UInt(0, 1, 1), [dr.sqrt, dr.square], Float(4, 5, 6))
     assert np.array_equal(found, [2, 25, 36])
+
+
+SUMS = {"x": Float(0)}
+
+
+@dataclass
+class Meter:
+    gain: Float
+
+    def read(self, x: Float) -> Float:
+        SUMS["x"] = SUMS["x"] + x
+        return self.gain * x
+
+
+@dataclass
+class Wrapped:
+    meter: Meter
+    offset: Float
+
+
+class Reader:
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def take(self, meter: Meter, x: Float) -> Float:
+        return meter.read(x) * self.scale
+
+
+def reads(meter: Meter, x: Float) -> Float:
+    return meter.read(x)
+
+
+def reads_inner(wrapped: Wrapped, x: Float) -> Float:
+    return wrapped.meter.read(x) + wrapped.offset
+
+
+def ignores(_: Any, x: Float) -> Float:
+    return x
+
+
+@pytest.mark.parametrize("is_symbolic", [True, False])
+def test_methods_of_struct_arguments_that_change_something_else(
+    is_symbolic: bool,
+) -> None:
+    """Nothing mentions what these change but the struct's class."""
+    x, which = Float(5, 6, 7, 8), UInt(0, 1, 0, 1)
+    meter = Meter(Float(1, 2, 3, 4))
+    SUMS["x"] = Float(0)
+    calls: list[Any] = [
+        lambda: dr.switch(which, [reads, ignores], meter, x),
+        lambda: dr.switch(which, [reads, ignores], meter, x=x),
+        lambda: dr.switch(which, [reads_inner, ignores], Wrapped(meter, x), x),
+        lambda: dr.switch(which, [Reader(1).take, Reader(2).take], meter, x),
+        lambda: dr.switch(which, [lambda m, x: m[0].read(x), ignores], [meter], x),
+    ]
+    for call in calls:
+        with (
+            dr.scoped_set_flag(dr.JitFlag.SymbolicCalls, is_symbolic),
+            pytest.raises(StateError, match=r"changes 'SUMS\['x'\]'"),
+        ):
+            dr.eval(call())
+        assert SUMS["x"].numpy().tolist() == [0]
