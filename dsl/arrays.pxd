@@ -1,1 +1,2 @@
-# Compiled as it is: nothing in it has a C type.
+from lumijit.compiler.ir cimport trace
+from lumijit.compiler.ir.effects cimport held, wrap

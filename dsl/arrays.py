@@ -15,7 +15,7 @@ import numpy as np
 from lumijit import indexing, initialize
 from lumijit.base import Array, ArrayBase, symbolic_error
 from lumijit.compiler.ir import placement, trace
-from lumijit.compiler.ir.effects import Holder, wrap
+from lumijit.compiler.ir.effects import Holder, held, wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.logic import EQ
 from lumijit.compiler.ir.ops.record import Op
@@ -47,7 +47,7 @@ class FlatArray(Holder, ArrayBase):
             value = args[0]
             kind = type(value)
             if kind is type(self):
-                node = trace.unchanged(value._node)
+                node = trace.unchanged(held(value))
             elif kind in self._numbers:
                 node = type(self)._literal(value)
             else:
@@ -59,30 +59,30 @@ class FlatArray(Holder, ArrayBase):
 
     def _map(self, op: Op, *others: Array) -> Array:
         if not others:
-            node = trace.emit1(op, self._node)
+            node = trace.emit1(op, held(self))
         elif len(others) == 1:
-            node = trace.emit2(op, self._node, others[0]._node)
+            node = trace.emit2(op, held(self), held(others[0]))
         else:
-            node = trace.emit3(op, self._node, others[0]._node, others[1]._node)
+            node = trace.emit3(op, held(self), held(others[0]), held(others[1]))
         return wrap(self._mask if op.result is BOOL else type(self), node)
 
     def _select(self, mask: Array, other: Array) -> Array:
-        return wrap(type(self), trace.select(mask._node, self._node, other._node))
+        return wrap(type(self), trace.select(held(mask), held(self), held(other)))
 
     def _cast(self, cls: type[Any]) -> Array:
         return wrap(cls, _converted(self, cls))
 
     def _assign(self, other: Array) -> None:
-        self._become(other._node)
+        self._become(held(other))
 
     def _copy(self) -> Array:
-        return wrap(type(self), self._node)
+        return wrap(type(self), held(self))
 
     def _is_symbolic(self) -> bool:
-        return trace.is_symbolic(self._node)
+        return trace.is_symbolic(held(self))
 
     def _raw_shape(self) -> tuple[int, ...] | None:
-        return (self._node.size,)
+        return (held(self).size,)
 
     def _states(self) -> set[VarState]:
         return {node_state(self._node)}
@@ -119,7 +119,7 @@ class FlatArray(Holder, ArrayBase):
 
     def __len__(self) -> int:
         """Return the number of entries; this needs no evaluation."""
-        return self._node.size
+        return held(self).size
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the entries as Python numbers; evaluates the array."""
@@ -244,7 +244,7 @@ def _array_node(cls: type[Any], value: Array) -> Node:
 
 def _converted(value: FlatArray, cls: type[Any]) -> Node:
     """Return a node of the type of a class, which may not track derivatives."""
-    node = trace.cast_to(value._node, cls._spec.dtype)
+    node = trace.cast_to(held(value), cls._spec.dtype)
     if node.vertex is not None and not cls._spec.is_diff:
         return trace.detached(node)
     return node

@@ -13,6 +13,9 @@ cdef class _Construct:
 
 
 @cython.locals(known=_Construct)
+cpdef bint is_new(object serial) except -1
+
+@cython.locals(known=_Construct)
 cpdef on_error(object undo)
 
 @cython.locals(known=_Construct)

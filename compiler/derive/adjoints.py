@@ -9,9 +9,9 @@ it isn't 0: the rest may belong to elements that were never used.
 
 from __future__ import annotations
 
-import heapq
 import threading
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import Any
 
 from lumijit.compiler.derive.values import literal
@@ -241,12 +241,12 @@ class Places:
         known = self._known.get(serial)
         if known is None:
             known = self._known[serial] = vertex, new_adjoint(vertex)
-            heapq.heappush(self._waiting, -serial)
+            heappush(self._waiting, -serial)
         return known[1]
 
     def pop(self) -> tuple[Vertex, Any]:
         """Return the next vertex and its adjoint, which is complete."""
-        return self._known.pop(-heapq.heappop(self._waiting))
+        return self._known.pop(-heappop(self._waiting))
 
 
 def under_both(first: Node | None, second: Node | None) -> Node | None:

@@ -1,3 +1,4 @@
+from lumijit.compiler.derive cimport elementwise
 from lumijit.compiler.derive.steps cimport Step
 from lumijit.compiler.ir.ops.record cimport Op
 

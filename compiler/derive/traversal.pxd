@@ -1,5 +1,6 @@
 cimport cython
 
+from lumijit.compiler.derive cimport rules
 from lumijit.compiler.derive.adjoints cimport Places
 from lumijit.compiler.derive.border cimport Border
 from lumijit.compiler.derive.isolation cimport is_argument

@@ -20,6 +20,8 @@ cdef class Holder:
     cdef public Node _node
 
 
+cpdef Node held(Holder holder)
+
 cpdef object wrap(object cls, Node node)
 
 @cython.locals(before=Node)

@@ -51,6 +51,11 @@ class Holder:
 new_holder = cast(Any, Holder.__new__)
 
 
+def held(holder: Holder) -> Node:
+    """Return what a holder holds. (In C, that is a field and no search for a name.)"""
+    return holder._node
+
+
 def wrap(cls: type[Any], node: Node) -> Any:
     """Return a holder of a class, which needs nothing else, for a node of its type."""
     holder = new_holder(cls)

@@ -7,7 +7,7 @@ launch: each answer is two look-ups and a slice.
 from __future__ import annotations
 
 from lumijit.compiler.ir.nodes import ROOT, Node
-from lumijit.compiler.ir.ops.record import Operands, Role
+from lumijit.compiler.ir.ops.record import VALUES_ONLY, Operands, Role
 from lumijit.compiler.ir.ops.structural import LITERAL, WRITTEN
 
 
@@ -19,22 +19,26 @@ def operands(node: Node) -> Operands:
 
 def value_deps(node: Node) -> tuple[Node, ...]:
     """Return the operands that aren't addressed."""
-    return node.deps[(node.op.operands or node.attr.operands).values]
+    found = operands(node)
+    return node.deps if found is VALUES_ONLY else node.deps[found.values]
 
 
 def source_deps(node: Node) -> tuple[Node, ...]:
     """Return the arrays that a node reads by index."""
-    return node.deps[(node.op.operands or node.attr.operands).sources]
+    found = operands(node)
+    return () if found is VALUES_ONLY else node.deps[found.sources]
 
 
 def written_deps(node: Node) -> tuple[Node, ...]:
     """Return the arrays that a node writes to."""
-    return node.deps[(node.op.operands or node.attr.operands).targets]
+    found = operands(node)
+    return () if found is VALUES_ONLY else node.deps[found.targets]
 
 
 def read_deps(node: Node) -> tuple[Node, ...]:
     """Return the operands that aren't written to."""
-    return node.deps[(node.op.operands or node.attr.operands).reads]
+    found = operands(node)
+    return node.deps if found is VALUES_ONLY else node.deps[found.reads]
 
 
 def is_effect(node: Node) -> bool:

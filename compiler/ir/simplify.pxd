@@ -8,13 +8,14 @@ from lumijit.runtime.dtypes cimport DType
 
 cdef set unusual
 cdef dict RULES
+cdef dict OF_EQUALS
 
 @cython.locals(a=Node, number=object)
 cpdef Node fold(Op op, DType result, tuple args)
 
 cpdef Node unary(Op op, Node a)
 
-@cython.locals(found=Node, size=Py_ssize_t)
+@cython.locals(found=Node, size=Py_ssize_t, is_scaled=bint)
 cpdef Node binary(Op op, Node a, Node b)
 
 cdef Node _widen(Node node, Py_ssize_t size)

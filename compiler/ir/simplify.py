@@ -20,7 +20,7 @@ from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops import mathematics as ma
 from lumijit.compiler.ir.ops.arithmetic import FMA
-from lumijit.compiler.ir.ops.logic import SELECT
+from lumijit.compiler.ir.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.runtime.config import flags, unusual
@@ -35,8 +35,6 @@ LARGEST_HALF = 3.5
 # What floats are multiplied by, or get added, matters for these numbers only.
 _BY_UNIT = frozenset({ar.ADD, ar.SUB, ar.MUL})
 _UNITS = frozenset({-1, 0, 1})
-# What simplifies only where both operands are the same.
-_OF_EQUALS = frozenset({lo.LT, lo.GT, lo.LE, lo.GE, ar.MIN, ar.MAX})
 
 
 def _refuse(op: Op, t: DType, values: list[Any]) -> Any:
@@ -93,9 +91,11 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
     """Fold or simplify a binary operation; None where nothing applies."""
     if a.op is LITERAL and b.op is LITERAL:
         return fold(op, op.result or a.type, (a, b))
-    if b.op is LITERAL and op in _BY_UNIT and b.attr not in _UNITS and a.type.is_float:
+    rule = RULES.get(op) or (OF_EQUALS.get(op) if a is b else None)
+    if rule is None:
         return None
-    if a is not b and op in _OF_EQUALS:
+    is_scaled = b.op is LITERAL and a.type.is_float and op in _BY_UNIT
+    if is_scaled and b.attr not in _UNITS:
         return None
     if unusual and not flags.constant_propagation:
         return None
@@ -103,8 +103,7 @@ def binary(op: Op, a: Node, b: Node) -> Node | None:
         raise trace.size_mismatch(op, (a, b))
     if op.commutative and a.op is LITERAL:
         a, b = b, a
-    rule = RULES.get(op)
-    found = rule(a, b) if rule is not None else None
+    found = rule(a, b)
     if found is None:
         return None
     size = b.size if a.size == 1 else a.size
@@ -248,7 +247,7 @@ def _mul(a: Node, b: Node) -> Node | None:
         return trace.emit1(ar.NEG, a)
     if a.type.bits == 64 and a.type.is_int and b.attr > 0 and not b.attr & (b.attr - 1):
         # Without AVX-512 a 64-bit product takes three multiplications.
-        return trace.append(lo.SHL_BY, a.type, (a,), b.attr.bit_length() - 1)
+        return trace.append(SHL_BY, a.type, (a,), b.attr.bit_length() - 1)
     return None
 
 
@@ -316,18 +315,18 @@ def _shifted(by: Op, a: Node, b: Node) -> Node | None:
     if amount == 0:
         return a
     if not 0 < amount < bits:
-        if by is lo.SHL_BY or not a.type.is_signed:
+        if by is SHL_BY or not a.type.is_signed:
             return trace.literal(a.type, 0, a.size)
         amount = bits - 1
     return trace.append(by, a.type, (a,), amount)
 
 
 def _shift_left(a: Node, b: Node) -> Node | None:
-    return _shifted(lo.SHL_BY, a, b)
+    return _shifted(SHL_BY, a, b)
 
 
 def _shift_right(a: Node, b: Node) -> Node | None:
-    return _shifted(lo.SHR_BY, a, b)
+    return _shifted(SHR_BY, a, b)
 
 
 def _rotate(to_right: bool) -> Rule:
@@ -341,8 +340,8 @@ def _rotate(to_right: bool) -> Rule:
         if a.type.is_signed:
             return None
         # Known distances are part of the code, which LLVM sees to be a rotation.
-        up = trace.append(lo.SHL_BY, a.type, (a,), amount)
-        down = trace.append(lo.SHR_BY, a.type, (a,), bits - amount)
+        up = trace.append(SHL_BY, a.type, (a,), amount)
+        down = trace.append(SHR_BY, a.type, (a,), bits - amount)
         return trace.emit2(lo.OR, up, down)
 
     return rule
@@ -381,8 +380,6 @@ RULES: dict[Op, Rule] = {
     ar.INT_DIV: quotients.quotient,
     ar.MOD: quotients.remainder,
     ma.POWER: _power,
-    ar.MIN: _extreme,
-    ar.MAX: _extreme,
     lo.AND: _and,
     lo.OR: _or,
     lo.XOR: _xor,
@@ -392,6 +389,11 @@ RULES: dict[Op, Rule] = {
     lo.ROTR: _rotate(to_right=True),
     lo.EQ: _equal,
     lo.NE: _not_equal,
+}
+#: What simplifies only where both operands are the same.
+OF_EQUALS: dict[Op, Rule] = {
+    ar.MIN: _extreme,
+    ar.MAX: _extreme,
     lo.LT: _same_int(False),
     lo.GT: _same_int(False),
     lo.LE: _same_int(True),

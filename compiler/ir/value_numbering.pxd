@@ -57,6 +57,7 @@ cpdef bint is_wanted() except -1
 @cython.locals(node=Node)
 cdef bint _is_alive(object entry)
 
+cdef Py_ssize_t _LIST_LENGTH
 cdef Py_ssize_t _INDEX_BITS
 cdef size_t _FACTOR
 cdef size_t _MOST
@@ -77,5 +78,5 @@ cdef bint _is_equal(
     Node node, Op op, DType dtype, tuple deps, object attr, Scope scope
 )
 
-@cython.locals(table=Table)
+@cython.locals(table=Table, entries=list, node=Node)
 cpdef note(Node host, Node made)

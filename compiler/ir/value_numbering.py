@@ -148,7 +148,11 @@ def find(
         # (Nothing, if another thread has just emptied it.)
         for entry in uses or ():
             node = referent(entry)
-            if node is not None and _is_equal(node, op, dtype, deps, attr, scope):
+            if (
+                node is not None
+                and node.op is op
+                and _is_equal(node, op, dtype, deps, attr, scope)
+            ):
                 return node
         return None
     if node is not None and _is_equal(node, op, dtype, deps, attr, scope):
@@ -199,9 +203,9 @@ def _is_equal(
 ) -> bool:
     return (
         node.op is op
-        and node.deps == deps
         and node.type is dtype
         and node.attr == attr
+        and node.deps == deps
         and is_visible(node, scope)
     )
 

@@ -4,6 +4,7 @@ from lumijit.compiler.ir.nodes cimport Node, Scope
 from lumijit.compiler.ir.ops.record cimport Op
 from lumijit.compiler.ir.value_numbering cimport ref
 from lumijit.runtime.buffers cimport ReferenceType
+from lumijit.runtime.contexts cimport is_new
 from lumijit.runtime.dtypes cimport DType
 
 

@@ -18,9 +18,10 @@ from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.record import NotDifferentiable, Op
 from lumijit.runtime import contexts, recorders
 from lumijit.runtime.config import flags, unusual
-from lumijit.runtime.contexts import Variable
+from lumijit.runtime.contexts import Variable, is_new, remember
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import where
+from lumijit.runtime.recorders import listening
 
 _serials = contexts.serials
 _PRUNE_FROM = 16
@@ -112,14 +113,14 @@ class Vertex:
 
         Whoever gives a gradient calls it, or takes one, or forgets operands.
         """
-        if contexts.is_new(self.serial):
+        if is_new(self.serial):
             known = self.grad, self.op, self.deps, self.inputs, self.attr
-            contexts.remember(self.serial, partial(_put_back, self, known))
+            remember(self.serial, partial(_put_back, self, known))
 
     def give(self, gradient: Any) -> None:
         """Give another gradient, or None."""
         self.will_change()
-        if recorders.listening:
+        if listening:
             recorders.present().note_gradient(self)
         self.grad = gradient
 
@@ -261,7 +262,7 @@ def add_variable(node: Node) -> None:
     vertex = node.vertex = new_vertex(node, None, (), ())
     if contexts.is_apart():
         # (Its own number is none of before the construct, as the node may be.)
-        contexts.remember(-vertex.serial, partial(_untrack, ref(node)))
+        remember(-vertex.serial, partial(_untrack, ref(node)))
     # What was computed of it before isn't tracked.
     node.uses = None
     keep_gradient(vertex)

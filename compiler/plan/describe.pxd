@@ -44,7 +44,7 @@ cdef Launch _begun(
 )
 
 @cython.locals(
-    launch=Launch, node=Node, op=Op, key=list, values=list, targets=list,
+    launch=Launch, node=Node, dep=Node, op=Op, key=list, values=list, targets=list,
     written=dict, found=list, walk=Py_ssize_t, began=Py_ssize_t,
     reached=list, count=Py_ssize_t, inside=Py_ssize_t, size=Py_ssize_t, first=Node,
     buffer=Buffer, target=Destination,

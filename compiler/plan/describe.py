@@ -218,12 +218,13 @@ def describe(
         elif op.lower is not None or op in _AS_THEY_STAND or _is_ready(node):
             if attr is None:
                 key.append(op)
-            elif op in REGIONS:
+            elif op.lower is None and op in REGIONS:
                 inside += operations(node)
                 key.append((op, attr.key, attr.operands))
             else:
                 key.append((op, attr))
-            reached += node.deps
+            for dep in node.deps:
+                reached.append(dep)
         else:
             if targets is _NO_TARGETS:
                 targets, written = [], {}

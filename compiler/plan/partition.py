@@ -21,7 +21,7 @@ from lumijit.compiler.ir.ops.structural import LEAVES, PROJECT, REGIONS, WRITTEN
 from lumijit.compiler.ir.region_types import operations
 from lumijit.compiler.plan.schedule import Group
 
-MAX_OPERATIONS = 3000
+MAX_OPERATIONS = 4000
 # An array that is stored counts as so many operations: its address, and in tables of
 # values the place in the table, are kept in registers.
 STORE_COST = 16

@@ -206,7 +206,7 @@ def test_long_traces_of_what_is_not_there_yet(kind: str) -> None:
         state = UInt32(0), lj.alloc_local(Float, 3, value=Float(1))
         _, b = lj.while_loop(state, lambda i, b: i < 3, step)
         z, wanted = b[UInt32(2)] + 0, 1 + index / n
-    for _ in range(1700):
+    for _ in range(partition.MAX_OPERATIONS * 2 // 3):
         z = z * x + 1
         wanted = wanted * (index / n) + 1
     np.testing.assert_allclose(z.numpy(), wanted, rtol=1e-4)
