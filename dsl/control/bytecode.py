@@ -310,6 +310,14 @@ def has_attributes(function: FunctionType) -> bool:
     return bool(space) and not _DECORATED.issuperset(space)
 
 
+def has_defaults(function: FunctionType) -> bool:
+    """Tell whether parameters of a function have defaults that may hold arrays."""
+    values, named = function.__defaults__, function.__kwdefaults__
+    return bool(values and not PLAIN.issuperset(map(type, values))) or bool(
+        named and not PLAIN.issuperset(map(type, named.values()))
+    )
+
+
 def is_state(value: Any) -> bool:
     """Tell whether a value is an array or holds nothing that tracing follows."""
     kind = type(value)

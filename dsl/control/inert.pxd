@@ -1,6 +1,12 @@
 cimport cython
 
-from lumijit.control.bytecode cimport Facts, facts_of, has_attributes, holds_nothing
+from lumijit.control.bytecode cimport (
+    Facts,
+    facts_of,
+    has_attributes,
+    has_defaults,
+    holds_nothing,
+)
 
 
 cdef class Inert:
