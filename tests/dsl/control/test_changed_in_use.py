@@ -129,7 +129,7 @@ def searched(k: Any, x: Any) -> Any:
 
 
 def in_trees(k: Any, x: Any) -> Any:
-    filters = {"a": [Filter(x)], "b": Pair(Filter(x * 2), x)}
+    filters: dict[str, Any] = {"a": [Filter(x)], "b": Pair(Filter(x * 2), x)}
     for _ in range(k):
         x = filters["a"][0](x * 0.25)
         if x < 1:
@@ -221,3 +221,39 @@ def test_what_defaults_by_name_hold_is_watched() -> None:
 
     assert not need_no_watch((adds,), (Float(1),))
     assert need_no_watch((counts,), (Int(1),))
+
+
+@lj.syntax
+def told_apart(x: Any, k: Any, change: Any, y: Any) -> Any:
+    """Has a variable that is called as one of another function, and holds the same."""
+    if k > 2:
+        for i in range(k):
+            change(x * i)
+        return x + y
+    return x - y
+
+
+def changing(x: Any) -> tuple[Any, Any, Any]:
+    y = x * 0.5
+
+    def change(v: Any) -> None:
+        nonlocal y
+        y = v * 2
+
+    return change, lambda: y, y
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_variables_of_one_name_and_value(symbolic: bool) -> None:
+    pairs = list(zip((1.0, 2.0, 3.0), (1, 3, 4), strict=True))
+    want = []
+    for x, k in pairs:
+        change, read, y = changing(x)
+        want.append((told_apart(x, k, change, y), read()))
+    with (
+        lj.scoped_set_flag(lj.JitFlag.SymbolicLoops, symbolic),
+        lj.scoped_set_flag(lj.JitFlag.SymbolicConditionals, symbolic),
+    ):
+        change, read, y = changing(Float64(1, 2, 3))
+        found = told_apart(Float64(1, 2, 3), Int(1, 3, 4), change, y)
+    assert list(zip(found, read(), strict=True)) == want
