@@ -15,6 +15,7 @@ from types import (
     CodeType,
     FunctionType,
     GetSetDescriptorType,
+    MemberDescriptorType,
     ModuleType,
 )
 from typing import Any, Final
@@ -53,6 +54,10 @@ _GENERATED = "<string>"
 _WRITTEN = {"__init__", "__setattr__", "__delattr__"}
 # What makes objects of a class that isn't mentioned.
 _MAKING = {"type", "__class__", "copy", "deepcopy", *_MAKERS}
+# Who assigns attributes is known, and these change nothing.
+_UNASKED = {"__eq__", "__hash__", "__repr__", "__replace__", "__getstate__"}
+_UNASKED |= _MAKERS | _WRITTEN
+_SLOTS = (MemberDescriptorType, GetSetDescriptorType, staticmethod, classmethod)
 
 
 class Bare:
@@ -77,6 +82,7 @@ class Bare:
         "leads_on",
         "makes",
         "names",
+        "runs_code",
         "stored",
     )
 
@@ -100,6 +106,10 @@ class Bare:
         self.changes = any([c not in SILENT and not is_own(c) for c in self._mro])
         #: Whether a program's code makes objects, which may change what it is given.
         self.makes = self.changes
+        #: Whether calls of objects, operators or attributes that are read call code.
+        self.runs_code = any(
+            [_is_run(k, m, fields) for space in own for k, m in space.items()]
+        )
         self.leads_on: bool = is_own(type(cls)) or not self._is_bare(fields)
         #: Whether methods mention more than fields: methods of others, maybe.
         self.calls_others = not self.names.keys() <= fields
@@ -209,6 +219,16 @@ class Bare:
         return type(value) in PLAIN or type(value).__module__ == "dataclasses"
 
 
+def _is_run(name: str, member: Any, fields: set[str]) -> bool:
+    """Tell whether a member of a class is called where nobody names a method."""
+    if type(member) is FunctionType:
+        return name.startswith("__") and name not in _UNASKED
+    if type(member) is property:
+        return True
+    is_slot = name in fields or isinstance(member, _SLOTS)
+    return hasattr(type(member), "__get__") and not is_slot
+
+
 _KNOWN: dict[type[Any], Bare] = {}
 _MOST: Final = 1024
 _FEW: Final = 32
@@ -296,3 +316,23 @@ def _is_unchanging(cls: type[Any]) -> bool:
         return False
     bare = look_at(cls)
     return not (bare.leads_on or bare.changes)
+
+
+def may_change_in_use(value: Any) -> bool:
+    """Tell whether a tree may change though no method is called by its name.
+
+    Calling an object may do that, reading a property, or an operator.
+    """
+    runs_code = may_change = False
+    left = [value]
+    for item in left:  # (which grows)
+        kind = type(item)
+        known = None if is_state(item) else pytree.kind_of(kind)
+        if known is None:
+            continue
+        if kind not in (tuple, list, dict):
+            bare = look_at(kind)
+            runs_code |= bare.runs_code
+            may_change |= bare.changes or bare.leads_on
+        left += known.parts(item, known.keys(item))
+    return runs_code and may_change

@@ -6,14 +6,12 @@ Owns the search through the code of functions, for messages only.
 from __future__ import annotations
 
 import dis
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
 from lumijit.control.bytecode import MUTATORS, codes_in
 from lumijit.runtime.errors import is_internal
-from lumijit.syntax.invented import PREFIX
 
 _STORES = ("STORE_ATTR", "DELETE_ATTR", "STORE_DEREF", "STORE_GLOBAL")
 _CHANGES = ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE")
@@ -48,16 +46,8 @@ def _found(names: Sequence[str], functions: list[FunctionType]) -> str:
             for code, lines in found:
                 for line, operations in lines:
                     if is_fitting(name, operations):
-                        return f"{code.co_filename}:{line} in {_plain_name(code)}"
+                        return f"{code.co_filename}:{line} in {code.co_name}"
     return ""
-
-
-def _plain_name(code: CodeType) -> str:
-    """Return a function's name; pieces that `@syntax` made are called after it."""
-    if code.co_name.startswith(PREFIX) and sys.version_info >= (3, 11):
-        parts = [p for p in code.co_qualname.split(".") if not p.startswith(PREFIX)]
-        return next((p for p in reversed(parts) if p != "<locals>"), code.co_name)
-    return code.co_name
 
 
 def methods_of(cls: type[Any]) -> Iterator[FunctionType]:

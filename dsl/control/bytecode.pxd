@@ -18,6 +18,8 @@ cpdef Facts facts_of(object code)
 
 cpdef bint has_attributes(object function) except -1
 
+cpdef bint has_defaults(object function) except -1
+
 cpdef bint holds_nothing(object cls) except -1
 
 cpdef bint is_state(object value) except -1

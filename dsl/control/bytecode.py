@@ -143,22 +143,18 @@ def _facts(code: CodeType) -> Facts:
     names: dict[str, None] = {}
     used: set[int] = set()
     attributes: set[str] = set()
-    cells: set[str] = set()
     is_in_place = False
     for inner in codes_in(code):
         names.update(dict.fromkeys(inner.co_names))
         operations, operands = inner.co_code[::2], inner.co_code[1::2]
         used.update(operations)
-        if not _STORE_DEREF.isdisjoint(operations):
-            steps = dis.get_instructions(inner)
-            cells.update(i.argval for i in steps if i.opcode in _STORE_DEREF)
         if not _STORE_ATTRIBUTE.isdisjoint(operations):
             attributes.update(_assigned(inner, operations, operands))
         is_in_place |= any(
             op == _BINARY and arg in _OPERANDS_IN_PLACE
             for op, arg in zip(operations, operands, strict=True)
         )
-    rebinds = not cells.isdisjoint(code.co_freevars)
+    rebinds = not _STORE_DEREF.isdisjoint(used) and bool(rebound_by(code))
     globals_too = bool(used & _STORE_GLOBAL)
     stores = rebinds or globals_too or bool(used & _CHANGE)
     stores |= not MUTATORS.isdisjoint(names)
@@ -177,6 +173,14 @@ def _assigned(code: CodeType, operations: bytes, operands: bytes) -> list[str]:
         return list(names)
     pairs = zip(operations, operands, strict=True)
     return [names[arg] for op, arg in pairs if op in _STORE_ATTRIBUTE]
+
+
+@lru_cache(4096)
+def rebound_by(code: CodeType) -> frozenset[str]:
+    """Return the variables of functions around that a function's code assigns."""
+    steps = (i for inner in codes_in(code) for i in dis.get_instructions(inner))
+    assigned = {i.argval for i in steps if i.opcode in _STORE_DEREF}
+    return frozenset(assigned.intersection(code.co_freevars))
 
 
 @lru_cache(4096)
@@ -308,6 +312,14 @@ def has_attributes(function: FunctionType) -> bool:
     """Tell whether a function has attributes, but for those that decorators leave."""
     space = function.__dict__
     return bool(space) and not _DECORATED.issuperset(space)
+
+
+def has_defaults(function: FunctionType) -> bool:
+    """Tell whether parameters of a function have defaults that may hold arrays."""
+    values, named = function.__defaults__, function.__kwdefaults__
+    return bool(values and not PLAIN.issuperset(map(type, values))) or bool(
+        named and not PLAIN.issuperset(map(type, named.values()))
+    )
 
 
 def is_state(value: Any) -> bool:

@@ -1,7 +1,13 @@
 cimport cython
 
 from lumijit.control.bare_classes cimport look_at_class, look_at_values
-from lumijit.control.bytecode cimport Facts, facts_of, has_attributes, holds_nothing
+from lumijit.control.bytecode cimport (
+    Facts,
+    facts_of,
+    has_attributes,
+    has_defaults,
+    holds_nothing,
+)
 
 
 cdef class Inert:

@@ -27,6 +27,7 @@ from lumijit.control.bytecode import (
     Facts,
     facts_of,
     has_attributes,
+    has_defaults,
     holds_nothing,
     is_foreign,
     is_users,
@@ -86,17 +87,15 @@ class Inert:
         if type(function) is not FunctionType:
             return 0 if _is_exported(function) else _LEAVES
         code = function.__code__
-        closure, defaults = function.__closure__, function.__defaults__
+        closure = function.__closure__
         facts = facts_of(code)
         if facts.is_internal:
-            is_open = bool(closure or defaults) and not _is_exported(function)
-            return _LEAVES if is_open else 0
+            is_open = bool(closure or function.__defaults__)
+            return _LEAVES if is_open and not _is_exported(function) else 0
         found = self.codes.get(id(code), -1)
         if found < 0:
             found = self.codes[id(code)] = self._look_at_globals(function, facts)
-        if defaults and not PLAIN.issuperset(map(type, defaults)):
-            return _LEAVES
-        if has_attributes(function):
+        if has_defaults(function) or has_attributes(function):
             return _LEAVES
         if closure:
             if facts.rebinds:
@@ -126,11 +125,10 @@ class Inert:
                     found.append(callee)
                 continue
             code, is_one = function.__code__, True
-            defaults = function.__defaults__
             if code is not last:
                 is_one = self(function)
                 last = code if is_one and not facts_of(code).rebinds else None
-            elif defaults and not PLAIN.issuperset(map(type, defaults)):
+            elif has_defaults(function):
                 is_one = False
             else:
                 for cell in function.__closure__ or ():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from lumijit.control.bytecode import PLAIN
+from lumijit.control.bytecode import PLAIN, Facts, rebound_by
 from lumijit.control.locations import Variable
 
 
@@ -20,14 +20,17 @@ class Own(NamedTuple):
     cells: Collection[int] = ()
     values: Mapping[str, Any] = MappingProxyType({})
 
-    def has(self, variable: Variable) -> bool:
-        """Tell whether a variable of a function is one of them.
+    def has(self, variable: Variable, facts: Facts) -> bool:
+        """Tell whether a variable of a function of some facts is one of them.
 
-        Those that the construct only reads are told by what they hold.
+        Those that the construct only reads are told by what they hold. What a function
+        assigns is none of these.
         """
         if id(variable.owner) in self.cells:
             return True
         name = variable.label
+        if facts.rebinds and name in rebound_by(facts.code):
+            return False
         value = self.values.get(name)
         return type(value) not in PLAIN and variable.kept[name] is value
 

@@ -294,7 +294,7 @@ class Reach:
         if id(cell) in self.seen:
             return
         variable = Variable(cell, None, name)
-        if self.own.has(variable):
+        if self.own.has(variable, facts):
             self._left_out.append((name, cell, facts))
             self.is_shared |= id(variable.kept[name]) in self.state
         elif facts.rebinds or type(variable.kept[name]) not in PLAIN:

@@ -294,18 +294,21 @@ class _Recorder:
         """Put numbers into an argument: into new tuples, and into other containers."""
         kind = pytree.kind_of(type(value))
         if kind is None:
-            is_static = next(stays)
-            return next(numbers) if type(value) in NUMBERS and not is_static else value
+            is_number = type(value) is Number or type(value) in NUMBERS
+            if next(stays) or not is_number:
+                return value
+            number = next(numbers)
+            # (An object that is there twice has its numbers already.)
+            return value if type(value) is Number else number
         index = next(positions)
         keys = kind.keys(value)
         old = kind.parts(value, keys)
         new = [self._with_numbers(v, numbers, stays, positions) for v in old]
-        if all(a is b for a, b in zip(old, new, strict=True)):
-            return value
+        is_same = all(a is b for a, b in zip(old, new, strict=True))
         if isinstance(value, tuple):
-            return kind.build(value, keys, new)
+            return value if is_same else kind.build(value, keys, new)
         for key, before, item in zip(keys, list(old), new, strict=True):
-            if item is not before:
+            if item is not before or type(item) is Number:
                 self._replace(index, key, item)
         return value
 

@@ -224,13 +224,14 @@ class Runtime(Conditions):
         if known is not None:
             # Plain Python: nothing is undone, so nothing may run twice.
             return true_fn(*values) if known else false_fn(*values)
-        sides = (true_fn, false_fn)
+        count = len(where.outs)
+        where, sides = where.with_used(values, (true_fn, false_fn))
         merged: tuple[Any, ...] = attempts(
             inputs_of(where, values),
             sides,
             partial(self._branch, where, values, test, sides, hints),
         )
-        return merged
+        return merged[:count]
 
     @staticmethod
     def _branch(
@@ -352,16 +353,18 @@ class Runtime(Conditions):
         `values`, if that is known.
         """
         where = self.sites[site]
-        given = where, values, functions, {**hints, "first": first}, outside
+        cond, body = functions
+        used, (inner_body,) = where.with_used(values, (body,))
+        functions = cond, inner_body
+        given = used, values, functions, {**hints, "first": first}, outside
         run = partial(self._vector_loop, *given)
         try:
-            result: tuple[Any, ...] = attempts(inputs_of(where, values), functions, run)
-            return result
+            result: tuple[Any, ...] = attempts(inputs_of(used, values), functions, run)
+            return result[: len(where.outs)]
         except Parted:
             if not left:
                 raise self._parted(where) from None
         places = where.places
-        cond, body = functions
         originals = targets.objects_in(values)
 
         def turn(*entries: Any) -> tuple[Any, ...]:
@@ -373,8 +376,8 @@ class Runtime(Conditions):
             state = list(entries)
             for i, value in zip(places, body(*entries), strict=True):
                 state[i] = value
-            rest = None, inner, left - 1
-            return self._turns(site, tuple(state), functions, hints, *rest)
+            rest = (cond, body), hints, None, inner, left - 1
+            return self._turns(site, tuple(state), *rest)
 
         def none(*entries: Any) -> tuple[Any, ...]:
             return tuple([entries[i] for i in places])

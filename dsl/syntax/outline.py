@@ -58,12 +58,28 @@ def compiled(function: FunctionType, module: Any) -> dict[str, CodeType]:
     tree = gast.gast_to_ast(module)
     flags = code.co_flags & _FUTURE_FLAGS
     whole = compile(tree, code.co_filename, "exec", flags, dont_inherit=True)
-    # Tracebacks name the user's function, not its pieces.
-    names: dict[str, Any] = {"co_name": code.co_name}
-    if sys.version_info >= (3, 11):
-        names["co_qualname"] = function.__qualname__
     found = _functions_in(whole)
-    return {name: found[name].replace(**names) for name in found}
+    names = code.co_name, function.__qualname__
+    return {name: _named(found[name], *names) for name in found}
+
+
+def _named(code: CodeType, name: str, path: str) -> CodeType:
+    """Give a piece of a function the function's name, as tracebacks and errors show it.
+
+    Pieces that share variables with functions inside are defined in these.
+    """
+    constants: list[Any] = []
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            own = name, path
+            if not inner.co_name.startswith(PREFIX):
+                own = inner.co_name, getattr(inner, "co_qualname", "")
+            inner = _named(inner, *own)
+        constants.append(inner)
+    changed: dict[str, Any] = {"co_name": name, "co_consts": tuple(constants)}
+    if sys.version_info >= (3, 11):
+        changed["co_qualname"] = path
+    return code.replace(**changed)
 
 
 def _functions_in(module: CodeType) -> dict[str, CodeType]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import (
     BuiltinFunctionType,
@@ -112,6 +112,36 @@ class Site:
         default_factory=lambda: ({}, {}), compare=False, repr=False
     )
 
+    #: By the positions of variables that are only read: with these as results, too.
+    variants: dict[tuple[int, ...], Site] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def with_used(
+        self, values: tuple[Any, ...], functions: tuple[Callable[..., Any], ...]
+    ) -> tuple[Site, tuple[Callable[..., Any], ...]]:
+        """Return a construct whose results are all trees that it may change.
+
+        That is, besides its own results, those of its variables which it only reads,
+        where that calls code. `functions` return these, too.
+        """
+        used = [i for i in self.only_read if targets.is_tree(values[i])]
+        used = [i for i in used if targets.may_change_in_use(values[i])]
+        if not used:
+            return self, functions
+        key = tuple(used)
+        found = self.variants.get(key)
+        if found is None:
+            names = [self.ins[i] for i in used]
+            found = self.variants[key] = replace(
+                self,
+                outs=(*self.outs, *names),
+                optional=self.optional.union(names),
+                memory=Memory(),
+                plans=({}, {}),
+            )
+        return found, tuple([_returning(f, used) for f in functions])
+
     def plan(self, kept: tuple[int, ...], is_still: bool) -> Plan:
         """Return what follows from which variables are state."""
         plans = self.plans[is_still]
@@ -170,6 +200,17 @@ class Site:
     def __str__(self) -> str:
         """Name the construct and its line."""
         return f"'{self.kind}' at {self.filename}:{self.place.line}"
+
+
+def _returning(function: Callable[..., Any], used: list[int]) -> Callable[..., Any]:
+    """Return a function that returns some of its arguments besides."""
+
+    def run(*args: Any) -> tuple[Any, ...]:
+        return (*function(*args), *[args[i] for i in used])
+
+    # Who gives variables of functions around back their values asks for this.
+    vars(run)["__wrapped__"] = function
+    return run
 
 
 @lru_cache(1024)

@@ -426,3 +426,27 @@ def test_a_condition_by_a_function_of_the_users_that_never_changes(mode):
         with pytest.raises(StateError, match=match):
             endless(Int(1, 7))
         assert list(ends(Int(1, 7))) == [4, 0]
+
+
+def test_pieces_that_share_variables_are_called_after_the_function() -> None:
+    """They are defined inside of it, as those of a method are in the class's."""
+
+    @lj.syntax
+    def outer(x: Any) -> Any:
+        count = 0
+
+        def tells() -> None:
+            nonlocal count
+            count = count + 1
+
+        tells()
+        if x > 0:
+            count = count + 1
+            if x > 1:
+                count = count + x * Float(1, 2)
+        return count, tells
+
+    with pytest.raises(SizeError, match=r"\.py:\d+ in outer: mul: the operands") as at:
+        outer(Int(1, 2, 3))
+    assert not [at for at in at.traceback if at.name.startswith("_lj")]
+    assert outer(0)[1].__qualname__.endswith("outer.<locals>.tells")

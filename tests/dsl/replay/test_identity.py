@@ -291,3 +291,34 @@ def test_one_array_is_not_two_of_one_memory() -> None:
         a = Float(1, 2)
         lj.eval(a)
         assert values(f(a, a if is_one else Float(a))) == [[4, 6] if is_one else [3, 5]]
+
+
+@dataclass
+class Counted:
+    a: Any
+    n: int = 0
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_an_object_with_numbers_is_there_twice(is_same: bool, is_counted: bool) -> None:
+    def run(decorate: Callable[[Any], Any]) -> list[Any]:
+        one = Counted(Float(1, 2), 3)
+        two = one if is_same else Counted(Float(3, 4), 5)
+
+        @decorate
+        def step(items: list[Any], named: dict[str, Any], x: Float) -> Any:
+            named["one"].a = items[0].a * items[1].n + x
+            if is_counted:
+                items[1].n += 1
+            return items[1].a + named["one"].n
+
+        found: list[Any] = []
+        for k in range(CALLS):
+            result = step([one, two], {"one": one}, Float(k, 1))
+            found += [*values(result, one.a, two.a), one.n, two.n]
+            two.n += k
+        assert [type(c.n) for c in (one, two)] == [int, int]
+        return found
+
+    assert run(lj.kernel) == run(lambda f: f)
