@@ -180,9 +180,8 @@ def describe(
         most: how many operations there may be.
 
     Returns:
-        `TOO_LONG` if there are more. None if they are no single kernel as they stand:
-        if versions are read, or what regions find where they write, sizes differ, or
-        something must be there first.
+        `TOO_LONG` if there are more. None if they are no single kernel: if versions are
+        read, or what regions find, sizes differ, or something must be there first.
     """
     began, first = interruptions.count, (outputs or effects)[0]
     if not _are_computed(outputs, size := first.size):
