@@ -10,6 +10,7 @@ Then kernels are built that need no trace (`compiler/record/standard.py`), for t
 processor that this runs on.
 """
 
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -86,7 +87,12 @@ class BuildCompiled(build_ext):
         try:
             names = [extension.name.replace(".", "/") for extension in wanted]
             sources = [f"{name}.py" for name in names]
-            cythonize(sources, compiler_directives=DIRECTIVES, quiet=True)
+            # (Other processes than copies of this one would begin with this file.)
+            is_copied = multiprocessing.get_start_method() == "fork"
+            jobs = self.parallel if is_copied else 0
+            cythonize(
+                sources, compiler_directives=DIRECTIVES, quiet=True, nthreads=jobs
+            )
         finally:
             os.chdir(before)
         for extension, name in zip(wanted, names, strict=True):

@@ -36,8 +36,13 @@ _MODEL_NAMES: Final = {
 }
 # Those whose gathers and scatters take less time than accesses lane by lane: AMD's take
 # these instructions apart, and so do Intel's older ones, since microcode mends a leak.
-_FAST_GATHERS: Final = {"sapphirerapids", "emeraldrapids", "graniterapids"}
-_FAST_GATHERS |= {"graniterapids-d", "diamondrapids"}
+_FAST_GATHERS: Final = {
+    "sapphirerapids",
+    "emeraldrapids",
+    "graniterapids",
+    "graniterapids-d",
+    "diamondrapids",
+}
 
 
 @dataclass(frozen=True)
