@@ -46,9 +46,7 @@ def combined(
 
 
 def combined_runs(op: str, mask: Buffer, run: int, runs: int) -> bytes | None:
-    """Combine the entries of each run, an entry each; None if few don't tell."""
-    if runs > FEW_RUNS:
-        return None
+    """Combine the entries of each of few runs; None if few entries don't tell."""
     found = bytearray(runs)
     for k in range(runs):
         seen = combined(op, mask, run, k * run, FEW // runs)
@@ -59,9 +57,7 @@ def combined_runs(op: str, mask: Buffer, run: int, runs: int) -> bytes | None:
 
 
 def extremes(op: str, mask: Buffer, run: int, runs: int) -> list[int] | None:
-    """Find the first least or largest entry of each run; None if few don't tell."""
-    if runs > FEW_RUNS:
-        return None
+    """Find the first extreme of each of few runs; None if few entries don't tell."""
     found = []
     for k in range(runs):
         seen = string_at(mask.address + k * run, min(run, FEW // runs))

@@ -94,13 +94,15 @@ class Invocation:
         methods of PyTrees reach.
         """
         given, named = self.arguments
-        followed = Inert().others(self.callees, (*given, *named.values()))
+        values = (*given, *named.values())
+        leads_on = look_at_values(values) & LEADS
+        followed = self.callees if leads_on else Inert().others(self.callees, values)
         objects: list[tuple[str, Any]] = []
         if not self.is_flat:
             pairs = zip(self.parts.names, self.values, strict=True)
             objects += [(name, value) for name, value in pairs if not is_state(value)]
             trees = {f"args[{k}]": value for k, value in enumerate(given)} | named
-            if look_at_values([*trees.values()]) & LEADS:
+            if leads_on:
                 objects += [(n, v) for n, v in trees.items() if is_container(v)]
         if not (followed or objects):
             return None, {}
