@@ -28,6 +28,7 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import memory
+from lumijit.runtime import device
 from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import ArrayTypeError, SizeError
@@ -218,10 +219,14 @@ def contents(*nodes: Node) -> frozenset[int] | None:
 def opaque(node: Node, where: DeviceId | None = None) -> Node:
     """Return a node whose contents lie in memory, of a literal with what is known.
 
-    That of a literal is one that a device is to have.
+    That of a literal is one that a device is to have, and has at once if it is there.
     """
-    found = evaluate.opaque(node)
-    return node if found is node else _known_as(node, placement.placed(found, where))
+    if node.op is LITERAL and where in device.opened:
+        with placement.at(where):
+            found = evaluate.opaque(node)
+    else:
+        found = placement.placed(evaluate.opaque(node), where)
+    return node if found is node else _known_as(node, found)
 
 
 def placed(node: Node, where: DeviceId | None) -> Node:

@@ -36,7 +36,8 @@ class DeviceBuffer(Buffer):
 
     def check_intact(self) -> None:
         """Raise if Ctrl-C stopped the launch that was to write the contents."""
-        if self.ticket and self.device.was_cancelled(self.ticket):
+        place = self.device
+        if self.ticket and place._cancelled and place.was_cancelled(self.ticket):
             raise cancelled()
 
     @property
@@ -187,11 +188,12 @@ class Attached(Device):
 
     def was_cancelled(self, number: int) -> bool:
         """Tell whether a launch was stopped."""
-        return any(first < number <= last for first, last in self._cancelled)
+        return any([first < number <= last for first, last in self._cancelled])
 
     def allocate(self, size_bytes: int) -> DeviceBuffer:
         """Return memory; it goes back with the last reference."""
-        self.collect()
+        if self._dead or self._returned or self._leaving:
+            self.collect()
         room = _padded(size_bytes)
         address = self.take(room)
         buffer = self._buffer(address, size_bytes)
@@ -277,9 +279,13 @@ class Attached(Device):
             claim = next((c for c in adopted if c.address == address), None)
         return None if claim is None else claim()
 
-    def launch_all(self, launches: Sequence[Planned], data: bytes) -> None:
-        """Start kernels, the slots of all of which lie in `data`."""
-        for kernel, start, stop, size, block in launches:
+    def planned(self, launches: Sequence[Planned]) -> Any:
+        """Return launches as `launch_all` takes them, any number of times."""
+        return launches
+
+    def launch_all(self, planned: Any, data: bytes) -> None:
+        """Start kernels that have been planned, the slots of all of which are data."""
+        for kernel, start, stop, size, block in planned:
             self.launch(kernel, data[start:stop], size, block)
 
     def entries(

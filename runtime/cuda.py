@@ -15,6 +15,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
+from typing import Any
 from weakref import finalize
 
 import numpy as np
@@ -309,15 +310,21 @@ class CudaDevice(Attached):
         if failed:
             self._fail(failed[1], kernel)
 
-    def launch_all(self, launches: Sequence[Planned], data: bytes) -> None:
-        """Start kernels, all by one call."""
+    def planned(self, launches: Sequence[Planned]) -> tuple[Sequence[Planned], bytes]:
+        """Return launches, and the words that start all of them, if these can do so."""
         limit = nvptx.PARAMETER_BYTES
         if any([stop - start > limit for _, start, stop, _, _ in launches]):
-            super().launch_all(launches, data)
-            return
-        jobs = b"".join(
+            return launches, b""
+        return launches, b"".join(
             [k.words + job(start, size, block) for k, start, _, size, block in launches]
         )
+
+    def launch_all(self, planned: Any, data: bytes) -> None:
+        """Start kernels, all by one call."""
+        launches, jobs = planned
+        if not jobs:
+            super().launch_all(launches, data)
+            return
         failed = self._launcher.start(jobs, len(launches), data)
         if failed:
             # (One after the other, the rest may find memory; else this tells which.)

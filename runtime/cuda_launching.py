@@ -24,6 +24,7 @@ _SYMBOL = "gpu_launch_all"
 # slots begin, how many elements there are, and how many of them a block has.
 _KERNEL, _LAUNCH = struct.Struct("<4Q"), struct.Struct("<3Q")
 _FAILURE_BITS = 32
+_Native = Callable[[bytes, int, bytes, int], int]
 _TEXT = """\
 define i64 @gpu_launch_all(ptr %jobs, i64 %count, ptr %data, ptr %fixed) {
 entry:
@@ -99,6 +100,18 @@ def words_of(handle: int, threads: int, elements: int, most_blocks: int) -> byte
     return _KERNEL.pack(handle, threads, elements, most_blocks)
 
 
+def _called(
+    function: _Native, entry: int, jobs: bytes, count: int, data: bytes, place: int
+) -> int:
+    """Call a native function, which is at an address, too."""
+    del entry
+    return function(jobs, count, data, place)
+
+
+# (In compiled modules, C.)
+called = _called
+
+
 class Launcher:
     """What starts kernels in a stream of a context."""
 
@@ -108,14 +121,15 @@ class Launcher:
         places = [ctypes.cast(f, c_void_p).value for f in functions]
         self._kept = functions
         self._fixed = (c_void_p * 4)(*places, context, stream)
+        self._place = ctypes.addressof(self._fixed)
         digest = hashlib.blake2b(_TEXT.encode(), digest_size=20).digest()
         key = cache.full_key(b"launching" + digest, cpu.environment_key())
         found, self._code = cpu.link_stored(
             key, lambda: cpu.compile_ir(_TEXT, opt_level=0), (_SYMBOL,)
         )
         kinds = c_char_p, c_uint64, c_char_p, c_void_p
-        start = ctypes.CFUNCTYPE(c_uint64, *kinds)(found[_SYMBOL])
-        self._start: Callable[..., int] = start
+        self._entry: int = found[_SYMBOL]
+        self._start: _Native = ctypes.CFUNCTYPE(c_uint64, *kinds)(self._entry)
 
     def start(self, jobs: bytes, count: int, data: bytes) -> tuple[int, int] | None:
         """Start kernels one after the other.
@@ -128,7 +142,7 @@ class Launcher:
         Returns:
             None, or which one failed (`count`: none was begun) and how.
         """
-        done = self._start(jobs, count, data, self._fixed)
+        done = called(self._start, self._entry, jobs, count, data, self._place)
         return divmod(done, 1 << _FAILURE_BITS) if done else None
 
 

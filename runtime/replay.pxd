@@ -50,6 +50,7 @@ cdef class Replay:
     cdef public object template
     cdef public object device
     cdef public list batches
+    cdef public dict planned
 
     cpdef list run(self, list inputs)
 
@@ -64,4 +65,16 @@ cdef class Run:
     cdef public Py_ssize_t _next
 
     @cython.locals(first=Py_ssize_t, stop=Py_ssize_t, at=Py_ssize_t)
+    cpdef go(self, Py_ssize_t end)
+
+
+cdef class AwayRun:
+    cdef public Replay _replay
+    cdef public object _device
+    cdef public list outputs
+    cdef public list _known
+    cdef public list _tables
+    cdef public bytes _data
+    cdef public Py_ssize_t _next
+
     cpdef go(self, Py_ssize_t end)

@@ -96,6 +96,8 @@ class Replay:
     # Of steps: the first, the end, and for those that can be run at once, from which
     # byte of the arguments on.
     batches: list[tuple[int, int, int]] = field(init=False)
+    # Of a device: what it launches from a step on, up to the end or the next stop.
+    planned: dict[int, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         """Find the batches: they begin anew where entries are read."""
@@ -107,7 +109,7 @@ class Replay:
                 starts.append(k)
             was_inline = step.is_inline
         ends = [*starts, len(self.steps)][1:]
-        self.batches = []
+        self.batches, self.planned = [], {}
         for first, end in zip(starts, ends, strict=True):
             step = self.steps[first]
             # (What runs jobs at once needs five words before their arguments.)
@@ -220,23 +222,26 @@ class AwayRun:
     def __init__(self, replay: Replay, inputs: list[int]) -> None:
         self._replay = replay
         self._device: Attached = replay.device
-        self.outputs: list[Buffer] = [*map(self._device.allocate, replay.sizes)]
-        self._known = known = [*inputs, *(b.address for b in self.outputs)]
+        self.outputs: list[Buffer] = []
+        self._known = known = list(inputs)
+        for size in replay.sizes:
+            buffer = self._device.allocate(size)
+            self.outputs.append(buffer)
+            known.append(buffer.address)
         # What is let go of serves until what was launched before is done.
-        tables = []
+        self._tables: list[Buffer] = []
         for table in replay.tables:
-            tables.append(self._device.filled(table.filled(known)))
-            known.append(tables[-1].address)
-        self._tables = tables
+            self._tables.append(self._device.filled(table.filled(known)))
+            known.append(self._tables[-1].address)
         self._data = replay.template.filled(known)
         self._next = 0
 
     def go(self, end: int) -> None:
         """Launch the jobs before a position, where a batch ends."""
-        steps = self._replay.steps[self._next : end]
-        if not steps:
+        first, self._next = self._next, end
+        if first == end:
             return
-        self._next = end
+        steps = self._replay.steps[first:end]
         if unusual and (
             flags.kernel_history
             or flags.launch_blocking
@@ -245,12 +250,13 @@ class AwayRun:
             for step in steps:
                 self._launch_told(step)
             return
-        start = steps[0].start
-        launches = [
-            Planned(s.kernel, s.start - start, s.stop - start, s.size, s.block_size)
-            for s in steps
-        ]
-        self._device.launch_all(launches, self._data[start : steps[-1].stop])
+        planned = self._replay.planned.get(first)
+        if planned is None:
+            launches = [
+                Planned(s.kernel, s.start, s.stop, s.size, s.block_size) for s in steps
+            ]
+            planned = self._replay.planned[first] = self._device.planned(launches)
+        self._device.launch_all(planned, self._data)
         for step in steps:
             self._note(step)
 

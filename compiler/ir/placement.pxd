@@ -1,6 +1,6 @@
 cimport cython
 
-from lumijit.compiler.ir.nodes cimport Node
+from lumijit.compiler.ir.nodes cimport Node, begin_walk
 
 
 cpdef object owner(Node node)
@@ -12,3 +12,6 @@ cpdef object _below(Node node)
     depth=Py_ssize_t, of_host=list, group=list,
 )
 cpdef tuple divided(object nodes)
+
+@cython.locals(node=Node, walk=Py_ssize_t, deps=tuple)
+cpdef object likely(list nodes)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from lumijit.compiler.ir import trace, value_numbering
-from lumijit.compiler.ir.nodes import Node, reached
+from lumijit.compiler.ir.nodes import Node, begin_walk, reached
 from lumijit.compiler.ir.ops.structural import COUNTER, EVALUATED, LITERAL, REGIONS
 from lumijit.compiler.ir.region_types import Region
 from lumijit.compiler.ir.roles import is_effect
@@ -96,6 +96,30 @@ def _below(node: Node) -> Sequence[Node]:
     return node.deps
 
 
+def likely(nodes: list[Node]) -> DeviceId | None:
+    """Return the device to which all of some nodes belong by what one finds first.
+
+    Of each, one leaf is looked at. None if there may be several, or none. If all other
+    leaves lie in that device's memory, or nowhere, it is the one that `divided` finds.
+    """
+    found: DeviceId | None = None
+    walk = begin_walk()
+    for node in nodes:
+        while node.deps and node.walk != walk:
+            node.walk = walk
+            deps = node.deps
+            node = deps[0]
+            if node.op is LITERAL and len(deps) > 1:
+                node = deps[1]
+        if node.walk == walk:
+            continue
+        where = owner(node)
+        if where is None or (found is not None and where is not found):
+            return None
+        found = where
+    return found
+
+
 def by_device(nodes: Iterable[Node]) -> dict[DeviceId | None, list[Node]]:
     """Return nodes by the devices that compute them; the host's are first.
 
@@ -109,8 +133,6 @@ def divided(
     nodes: Iterable[Node],
 ) -> tuple[dict[DeviceId | None, list[Node]], list[Node]]:
     """Return nodes by device, and which arrays they are made of the host has.
-
-    Every evaluation goes through this.
 
     Raises:
         BackendError: if one is made of arrays of several devices.

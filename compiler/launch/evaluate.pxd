@@ -30,7 +30,7 @@ cpdef object _run_counted(list wanted)
     launch=Launch, versions=dict, launches=list, most=Py_ssize_t, before=Py_ssize_t,
     sole=Node
 )
-cpdef object _run_once(list wanted)
+cpdef bint _run_once(list wanted, bint is_sure=*) except -1
 
 @cython.locals(
     walk=Py_ssize_t, size=Py_ssize_t, node=Node, found=list, is_plain=bint

@@ -217,6 +217,14 @@ def _run_by_device(wanted: list[Node]) -> None:
 
     That is computed where this thread does, which is the host but for recordings.
     """
+    owner = placement.likely(wanted)
+    if owner is not None:
+        try:
+            with placement.at(owner):
+                if _run_once(wanted, False):
+                    return
+        except Interrupted:
+            return _run_by_device([n for n in wanted if n.op is not EVALUATED])
     found, of_host = placement.divided(wanted)
     # (Nearly always, all are of one device.)
     is_mixed, is_one = bool(of_host), len(found) == 2 and not found[None]
@@ -238,10 +246,14 @@ def _run(wanted: list[Node]) -> None:
         _run([node for node in wanted if node.op is not EVALUATED])
 
 
-def _run_once(wanted: list[Node]) -> None:
-    """Run what one kernel for each size computes, or as many as it takes."""
+def _run_once(wanted: list[Node], is_sure: bool = True) -> bool:
+    """Run what one kernel for each size computes, or as many as it takes.
+
+    Unless all are sure to belong to what this thread computes on, nothing runs, and
+    False is returned, where arrays lie elsewhere or several kernels would be needed.
+    """
     if not wanted:
-        return None
+        return True
     before = interruptions.count
     versions: Versions = {}
     sole = wanted[0]
@@ -253,6 +265,8 @@ def _run_once(wanted: list[Node]) -> None:
     else:
         first = ahead(wanted)
         if first:
+            if not is_sure:
+                return False
             _run(first)
             del first
             _spare_copies(wanted)
@@ -264,12 +278,16 @@ def _run_once(wanted: list[Node]) -> None:
         launch = describe(outputs, effects, _expand_threshold, None, most)
         if interruptions.count != before:
             raise Interrupted
-        if launch is TOO_LONG and len(groups) == 1 and not effects:
-            return _run_cut(outputs)
+        if launch is TOO_LONG and len(groups) == 1 and not effects and is_sure:
+            _run_cut(outputs)
+            return True
         if launch is None or launch is TOO_LONG:
-            return _run_planned(wanted)
+            if is_sure:
+                _run_planned(wanted)
+            return is_sure
         launches.append(launch)
-    return run(launches, versions)
+    run(launches, versions)
+    return True
 
 
 def _each_once(wanted: list[Node]) -> tuple[list[Node], bool]:

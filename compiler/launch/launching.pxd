@@ -20,10 +20,10 @@ cdef _check(Launch launch)
 @cython.locals(
     node=Node, values=list, results=list, built=Built, buffer=buffers.Buffer
 )
-cdef _prepare(Launch launch)
+cdef _prepare(Launch launch, object place)
 
 @cython.locals(values=list, merges=list, target=Destination, buffer=buffers.Buffer)
-cdef _prepare_writes(Launch launch)
+cdef _prepare_writes(Launch launch, object place)
 
 @cython.locals(root=Node, buffer=buffers.Buffer)
 cdef buffers.Buffer _target_buffer(Destination target)

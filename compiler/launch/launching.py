@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import get_ident
 
 from lumijit.compiler.ir import local_types
 from lumijit.compiler.ir.nodes import Interrupted, Node, interruptions
@@ -27,6 +28,7 @@ from lumijit.compiler.plan.describe import Launch
 from lumijit.compiler.plan.program import Destination, Program, target_root
 from lumijit.compiler.transform.rewriting import without_effects
 from lumijit.runtime import buffers, device, history, log, workers
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.config import flags
 from lumijit.runtime.device import away
 
@@ -50,8 +52,9 @@ def run(launches: Sequence[Launch], versions: Versions = _NONE) -> None:
         Interrupted: if they have to be described once more; nothing has run.
     """
     # What may fail comes first: writes that have been queued can't be undone.
+    place = away.get(get_ident()) if away else None
     for launch in launches:
-        _prepare(launch)
+        _prepare(launch, place)
         if launch.effects:
             launch.versions = _written_versions(launch, versions)
     for launch in launches:
@@ -88,8 +91,11 @@ def _check(launch: Launch) -> None:
         raise Interrupted
 
 
-def _prepare(launch: Launch) -> None:
-    """Find the kernel, and memory and copies that its writes need."""
+def _prepare(launch: Launch, place: Attached | None) -> None:
+    """Find the kernel, and memory and copies that its writes need.
+
+    `place` is the device, if that isn't the host.
+    """
     size = launch.size
     values = launch.values
     launch.started = []
@@ -99,10 +105,10 @@ def _prepare(launch: Launch) -> None:
     for node in launch.outputs:
         if is_plain:
             size_bytes = node.type.size_bytes * size
-            if away:
-                buffer = device.allocate(size_bytes)
-            else:
+            if place is None:
                 buffer = buffers.allocate(size_bytes)
+            else:
+                buffer = place.allocate(size_bytes)
         else:
             buffer = memory_for(node)
         results.append(buffer)
@@ -115,13 +121,13 @@ def _prepare(launch: Launch) -> None:
     launch.built = built
     launch.is_inline = is_small(size, built)
     if built.has_loops:
-        values.append(device.present().cancel_address)
+        values.append((place or device.HOST).cancel_address)
     if launch.targets:
-        _prepare_writes(launch)
+        _prepare_writes(launch, place)
     if built.scratch_bytes:
         # (That of a device is for all of its threads.)
-        is_away = device.present() is not device.HOST
-        launch.slots = 1 if is_away else min(launch.slots, workers.slot_count())
+        slots = 1 if place is not None else workers.slot_count()
+        launch.slots = min(launch.slots, slots)
         scratch = device.allocate(built.scratch_bytes * launch.slots)
         launch.temporary = [*launch.temporary, scratch]
         values.append(scratch.address)
@@ -130,7 +136,7 @@ def _prepare(launch: Launch) -> None:
     launch.args = built.pack(*values)
 
 
-def _prepare_writes(launch: Launch) -> None:
+def _prepare_writes(launch: Launch, place: Attached | None) -> None:
     """Find the memory that is written to, and copies for each thread."""
     launch.is_inline = launch.is_inline and workers.is_idle()
     values = launch.values
@@ -142,7 +148,7 @@ def _prepare_writes(launch: Launch) -> None:
         if target.private_op is None:
             continue
         # (Kernels of devices have their copies themselves.)
-        if launch.is_inline or (away and device.present() is not device.HOST):
+        if launch.is_inline or place is not None:
             values += targets.in_use().copies(target.root)
             continue
         private = private_copies.Private(target, target.private_op)

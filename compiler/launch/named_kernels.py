@@ -86,7 +86,7 @@ def launch(
         return
     if device.opened:
         here = device.away.get(get_ident())
-        assert all(buffer.device is here for buffer in writes), found.name
+        assert all([buffer.device is here for buffer in writes]), found.name
     start(
         found.kernel,
         args,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from threading import get_ident
 from typing import Any, TypeVar
 
-from lumijit.runtime import cpu, device, history, log, recorders, workers
+from lumijit.runtime import cpu, history, log, recorders, workers
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.config import flags, unusual
 from lumijit.runtime.device import away
@@ -51,8 +53,10 @@ def start(
         summary: says of `subject` what the history tells of every launch of it.
         started, barrier, is_helpable, slots: as in `workers.submit`.
     """
-    if away and device.present() is not device.HOST:
+    place = away.get(get_ident()) if away else None
+    if place is not None:
         return _start_away(
+            place,
             kernel,
             args,
             size,
@@ -101,6 +105,7 @@ def start(
 
 
 def _start_away(
+    place: Attached,
     kernel: Any,
     args: bytes,
     size: int,
@@ -112,21 +117,22 @@ def _start_away(
     subject: T,
     started: list[int] | None,
 ) -> None:
-    """Launch a kernel on the device that this thread computes on."""
-    present, seconds = away[get_ident()], 0.0
+    """Launch a kernel on a device."""
+    is_recorded = bool(unusual) and flags.kernel_history
+    seconds = 0.0
     if listening:
         told = None, not has_loops, workers.ALL_SLOTS, summary(subject)
         recorders.present().note_job(
             kernel, args, size, block_size, False, writes, *told
         )
-    if flags.kernel_history:
-        seconds = present.timed(lambda: present.launch(kernel, args, size, block_size))
+    if is_recorded:
+        seconds = place.timed(partial(place.launch, kernel, args, size, block_size))
     else:
-        present.launch(kernel, args, size, block_size)
-    present.note_launch(writes, has_loops)
+        place.launch(kernel, args, size, block_size)
+    place.note_launch(writes, has_loops)
     if started is not None:
         started.append(1)
-    if flags.kernel_history or log.level >= _INFO:
+    if is_recorded or (unusual and log.level >= _INFO):
         report(subject, 0, seconds)
-    if flags.launch_blocking:
-        present.wait()
+    if unusual and flags.launch_blocking:
+        place.wait()

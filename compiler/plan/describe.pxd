@@ -47,7 +47,7 @@ cdef Launch _begun(
     launch=Launch, node=Node, dep=Node, op=Op, key=list, values=list, targets=list,
     written=dict, found=list, walk=Py_ssize_t, began=Py_ssize_t,
     reached=list, count=Py_ssize_t, inside=Py_ssize_t, size=Py_ssize_t, first=Node,
-    buffer=Buffer, target=Destination,
+    buffer=Buffer, target=Destination, is_known=bint,
 )
 cpdef Launch describe(
     list outputs, object effects, object expand_limit, object shared=*,
@@ -66,3 +66,5 @@ cdef list _targets(Node effect, list targets, dict written, object shared)
 
 @cython.locals(key=list, target=Destination)
 cdef list _effect_key(Node effect, list found, list targets)
+
+cdef bint _is_elsewhere(Node node, object place) except -1

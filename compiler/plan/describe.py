@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from sys import getrefcount, maxsize
+from threading import get_ident
 from typing import Any
 
 from lumijit.compiler.ir.local_types import is_local
@@ -37,7 +38,8 @@ from lumijit.compiler.plan.program import (
     is_streaming,
     leaked_symbol,
 )
-from lumijit.runtime import device, workers
+from lumijit.runtime import workers
+from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import away
 from lumijit.runtime.dtypes import BOOL
@@ -184,9 +186,10 @@ def describe(
         read, or what regions find, sizes differ, or something must be there first.
     """
     began, first = interruptions.count, (outputs or effects)[0]
+    place = away.get(get_ident()) if away else None
     if not _are_computed(outputs, size := first.size):
         return None
-    key: list[Any] = []
+    key: list[Any] = [] if place is None else [place.environment]
     values: list[Any] = []
     targets, written = _NO_TARGETS, _NO_WRITES
     walk, count, inside = begin_walk(), 1, 0
@@ -200,17 +203,18 @@ def describe(
         if inside + count - 1 - len(values) > most:
             return TOO_LONG
         op, attr = node.op, node.attr
+        if place is not None and _is_elsewhere(node, place):
+            return None
         if op is EVALUATED:
             key.append(_ENTRY if node.size == 1 else op)
             buffer: Any = node.buffer
-            if away or (buffer.ticket and workers.has_cancelled()):
+            if buffer.ticket and (place is not None or workers.has_cancelled()):
                 buffer.check_intact()
             values.append(buffer.address)
         elif op is LITERAL:
-            if (not attr or node.type is BOOL) and is_baked(node):
-                key.append(bool(attr))
-            else:
-                key.append(op)
+            is_known = (not attr or node.type is BOOL) and is_baked(node)
+            key.append(bool(attr) if is_known else op)
+            if not is_known:
                 values.append(attr)
         elif node.scope is not ROOT:
             raise leaked_symbol(node)
@@ -240,11 +244,9 @@ def describe(
     if targets:
         choose_reductions(targets, effects, size, expand_limit)
         key += [(t.private_op, _number_in(walk, t.root)) for t in targets]
-    may_stream = 8 * size * (count - 1) >= STREAMING_FROM
-    is_large = may_stream and is_streaming(outputs, reached, size)
+    is_large = 8 * size * (count - 1) >= STREAMING_FROM
+    is_large = is_large and is_streaming(outputs, reached, size)
     key.append("streaming" if is_large else size == 1)
-    if away:
-        key.append(device.present().environment)
     launch = _begun(outputs, size, tuple(key), values, None, began)
     if targets:
         launch.bind_effects(effects, targets, expand_limit)
@@ -267,10 +269,12 @@ def _number_in(walk: int, node: Node) -> int:
 def argument_values(program: Program) -> list[Any]:
     """Return what the slots of a program's arguments hold: numbers, and addresses."""
     values: list[Any] = []
+    place = away.get(get_ident()) if away else None
     for node in program.arguments:
         if node.buffer is None:
             values.append(node.attr)
         else:
+            assert node.buffer.device is place, node
             node.buffer.check_intact()
             values.append(node.buffer.address)
     return values
@@ -326,8 +330,9 @@ def _targets(
     if not _has_sources(effect):
         return None
     found = []
+    place = away.get(get_ident()) if away else None
     for k in range(*operands(effect).targets.indices(len(effect.deps))):
-        if effect.deps[k].op not in _SOURCES:
+        if effect.deps[k].op not in _SOURCES or _is_elsewhere(effect.deps[k], place):
             return None
         if shared is None:
             count = BASE_REFERENCES + references_inside(effect, k)
@@ -351,6 +356,15 @@ def _effect_key(
     if effect.op in REGIONS:
         key.append(effect.attr.operands)
     return key + [(targets.index(target), target.root.type) for target in found]
+
+
+def _is_elsewhere(node: Node, place: Attached | None) -> bool:
+    """Tell whether a leaf belongs to another device than one, or lies elsewhere."""
+    if place is None:
+        return False
+    if node.buffer is not None:
+        return node.buffer.device is not place
+    return node.op is COUNTER and node.attr is not None and node.attr is not place.id
 
 
 def _has_sources(node: Node) -> bool:

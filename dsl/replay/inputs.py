@@ -228,6 +228,10 @@ class Call:
 
     def _meet_on_device(self) -> None:
         """Have all inputs lie on the device to which they belong, if it is one."""
+        there = self._common_device()
+        if there is not None:
+            self.device = there
+            return
         kinds = {array._spec.backend.device for array in self.arrays}
         owners = {placement.owner(node) for node in self.inputs} - {None}
         if not owners:
@@ -241,6 +245,23 @@ class Call:
             if any([b is not None and b.device is not target for b in buffers]):
                 with device.on(target):
                     placement.bring_all(self.inputs)
+
+    def _common_device(self) -> Attached | None:
+        """Return the device that has all inputs, which are of its kind, if one does."""
+        there: Attached | None = None
+        for node in self.inputs:
+            buffer = node.buffer
+            if buffer is None or buffer.device is None:
+                return None
+            if buffer.device is not there:
+                if there is not None:
+                    return None
+                there = buffer.device
+        if there is not None:
+            for array in self.arrays:
+                if array._spec.backend.device is not there.id:
+                    return None
+        return there
 
     def run(self, values: Sequence[Any]) -> Any:
         """Call the function with arguments like those of the call."""

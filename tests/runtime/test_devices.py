@@ -444,7 +444,7 @@ def test_slots_are_parameters(driver: Driver) -> None:
         Planned(several, 16, 24, 1 << 20, 1),
     ]
     driver.calls.clear()
-    device.launch_all(launches, struct.pack("<4Q", 5, 6, 7, 8))
+    device.launch_all(device.planned(launches), struct.pack("<4Q", 5, 6, 7, 8))
     assert driver.calls == ["cuCtxSetCurrent", *["cuLaunchKernel"] * 3]
     assert driver.launched == [
         (4096, 2, 256, [1000, 512, 5]),
@@ -454,7 +454,7 @@ def test_slots_are_parameters(driver: Driver) -> None:
     driver.calls.clear()
     device.launch(plain, bytes(nvptx.PARAMETER_BYTES + 8), 7, 1)
     far = Planned(plain, 0, nvptx.PARAMETER_BYTES + 8, 7, 1)
-    device.launch_all([far], bytes(nvptx.PARAMETER_BYTES + 8))
+    device.launch_all(device.planned([far]), bytes(nvptx.PARAMETER_BYTES + 8))
     calls = ["cuMemAllocAsync", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel"]
     expected = [*calls, *calls[1:]]
     assert [name for name in driver.calls if name != "cuCtxSetCurrent"] == expected
@@ -475,7 +475,8 @@ def test_the_kernel_that_fails_is_named(driver: Driver) -> None:
     kernel = device.load(bytes(8), "first", "k")
     driver.failures["cuLaunchKernel"] = 2
     with pytest.raises(AllocationError, match="launching kernel first"):
-        device.launch_all([Planned(kernel, 0, 8, 7, 1)] * 2, bytes(8))
+        twice = device.planned([Planned(kernel, 0, 8, 7, 1)] * 2)
+        device.launch_all(twice, bytes(8))
     driver.failures["cuCtxSetCurrent"] = 201
     driver.launched.clear()
     with pytest.raises(BackendError, match=r"CUDA_ERROR_TEST \(201\)"):
