@@ -22,6 +22,7 @@ from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.device import Device, DeviceId, Mark, Planned
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import cancelled
+from lumijit.runtime.recorders import listening
 
 
 class DeviceBuffer(Buffer):
@@ -63,6 +64,74 @@ class _Claim(ReferenceType):  # type: ignore[type-arg]
     size_bytes: int
 
 
+class Rooms:
+    """Memory of a device: who has which, and what is kept for the next who asks.
+
+    Pieces are found by their size in bytes. Every launch takes some.
+    """
+
+    __slots__ = ("_free", "_free_bytes", "_most_bytes", "claims", "dead", "mourn")
+
+    def __init__(self, most_bytes: int) -> None:
+        #: By address, and those whose buffers have died.
+        self.claims: dict[int, _Claim] = {}
+        self.dead: deque[_Claim] = deque()
+        self.mourn = self.dead.append
+        # Small pieces that have been given back, so many bytes at most.
+        self._free: dict[int, list[int]] = {}
+        self._free_bytes = 0
+        self._most_bytes = most_bytes
+
+    def taken(self, size_bytes: int) -> int:
+        """Return the address of a piece that has been given back, or 0."""
+        kept = self._free.get(size_bytes)
+        if kept:
+            # (Another thread may do the same.)
+            with suppress(IndexError):
+                address = kept.pop()
+                self._free_bytes -= size_bytes
+                return address
+        return 0
+
+    def keep(self, address: int, size_bytes: int) -> bool:
+        """Keep a piece that was given back, if it is small enough."""
+        total = self._free_bytes + size_bytes
+        if size_bytes > _SMALL or total > self._most_bytes:
+            return False
+        # (What is launched later comes later in the stream, too.)
+        self._free_bytes = total
+        kept = self._free.get(size_bytes)
+        if kept is None:
+            kept = self._free.setdefault(size_bytes, [])
+        kept.append(address)
+        return True
+
+    def emptied(self) -> list[int]:
+        """Return the addresses of all pieces that are kept, which no more are."""
+        found = []
+        for size_bytes in list(self._free):
+            while address := self.taken(size_bytes):
+                found.append(address)
+        return found
+
+    def buffer(self, device: Attached, address: int, size_bytes: int) -> DeviceBuffer:
+        """Return memory at an address as a buffer."""
+        made: DeviceBuffer = DeviceBuffer.__new__(DeviceBuffer)
+        made.device, made.address, made.size_bytes = device, address, size_bytes
+        made.ticket = 0
+        made._block = made._owner = None
+        return made
+
+    def claimed(self, buffer: DeviceBuffer, room: int) -> DeviceBuffer:
+        """Return a buffer whose memory, so many bytes, goes back when it dies."""
+        claim = _Claim.__new__(_Claim, buffer, self.mourn)
+        claim.size_bytes, claim.address, claim.owner = room, buffer.address, None
+        self.claims[buffer.address] = claim
+        return buffer
+
+
+# Pieces of this size or less are kept.
+_SMALL: Final = 1 << 20
 # More launches than this don't wait in a stream: the next one waits for them.
 _MOST_QUEUED: Final = 1 << 14
 #: The owner of memory that another library may see.
@@ -82,16 +151,17 @@ class Attached(Device):
     id: DeviceId
     #: Whether there are texture units: `texture` makes what these look up.
     has_textures = False
+    #: How many bytes of small memory are kept when arrays go.
+    kept_bytes = 0
 
     def __init__(self, id: DeviceId) -> None:
         self.id = id
-        self._claims: dict[int, _Claim] = {}
+        self._rooms = Rooms(self.kept_bytes)
         # What others have given, by number, and who has to outlive which launches.
         self._adopted: dict[int, _Claim] = {}
         self._leaving: deque[tuple[Mark, object]] = deque()
         # What others have given back, and in which stream they used it.
         self._returned: deque[tuple[Buffer, int | None]] = deque()
-        self._dead: deque[_Claim] = deque()
         # Launches are numbered: the last one, those with loops that aren't known to be
         # done, and between which others have been stopped.
         self._launched = 0
@@ -144,7 +214,7 @@ class Attached(Device):
     @property
     def live_bytes(self) -> int:
         """How many bytes arrays have, and such as have just died."""
-        return sum(claim.size_bytes for claim in list(self._claims.values()))
+        return sum(claim.size_bytes for claim in list(self._rooms.claims.values()))
 
     @abstractmethod
     def drain(self) -> None:
@@ -192,24 +262,14 @@ class Attached(Device):
 
     def allocate(self, size_bytes: int) -> DeviceBuffer:
         """Return memory; it goes back with the last reference."""
-        if self._dead or self._returned or self._leaving:
+        rooms = self._rooms
+        if rooms.dead or self._returned or self._leaving:
             self.collect()
         room = _padded(size_bytes)
-        address = self.take(room)
-        buffer = self._buffer(address, size_bytes)
-        claim = _Claim(buffer, self._dead.append)
-        claim.size_bytes, claim.address, claim.owner = room, address, None
-        self._claims[address] = claim
-        if recorders.listening:
+        address = rooms.taken(room) or self.take(room)
+        buffer = rooms.claimed(rooms.buffer(self, address, size_bytes), room)
+        if listening:
             recorders.present().note_memory(buffer)
-        return buffer
-
-    def _buffer(self, address: int, size_bytes: int) -> DeviceBuffer:
-        buffer: DeviceBuffer = DeviceBuffer.__new__(DeviceBuffer)
-        buffer.device, buffer.address = self, address
-        buffer.size_bytes = size_bytes
-        buffer.ticket = 0
-        buffer._block = buffer._owner = None
         return buffer
 
     def adopt(self, address: int, size_bytes: int, owner: object) -> DeviceBuffer:
@@ -238,9 +298,9 @@ class Attached(Device):
 
     def kept(self, address: int, size_bytes: int, owner: object) -> DeviceBuffer:
         """Return memory that an object has, as a buffer that keeps the object."""
-        buffer = self._buffer(address, size_bytes)
+        buffer = self._rooms.buffer(self, address, size_bytes)
         buffer._owner = LENT
-        claim = _Claim(buffer, self._dead.append)
+        claim = _Claim(buffer, self._rooms.mourn)
         claim.size_bytes, claim.address, claim.owner = size_bytes, address, owner
         self._adopted[id(claim)] = claim
         return buffer
@@ -273,7 +333,7 @@ class Attached(Device):
 
     def at_address(self, address: int) -> Buffer | None:
         """Return the live buffer that begins at an address, if there is one."""
-        claim = self._claims.get(address)
+        claim = self._rooms.claims.get(address)
         if claim is None:
             adopted = list(self._adopted.values())
             claim = next((c for c in adopted if c.address == address), None)
@@ -301,12 +361,19 @@ class Attached(Device):
         while self._returned:
             with suppress(IndexError):
                 self._release(*self._returned.popleft())
-        while self._dead:
+        rooms = self._rooms
+        while rooms.dead:
             try:
-                claim = self._dead.popleft()
+                claim = rooms.dead.popleft()
             except IndexError:
                 break
-            self._bury(claim)
+            if self._adopted.pop(id(claim), None) is not None:
+                self._leaving.append((self.mark(is_timed=False), claim.owner))
+                continue
+            address, size_bytes = claim.address, claim.size_bytes
+            del rooms.claims[address]
+            if not rooms.keep(address, size_bytes):
+                self.give(address, size_bytes)
         if self._leaving:
             with suppress(IndexError):
                 while self._leaving[0][0].is_done:
@@ -320,14 +387,6 @@ class Attached(Device):
         elif stream is not None:
             # (That of another library may be gone by now.)
             self.settle()
-
-    def _bury(self, claim: _Claim) -> None:
-        """Give back what a buffer had."""
-        if self._adopted.pop(id(claim), None) is None:
-            del self._claims[claim.address]
-            self.give(claim.address, claim.size_bytes)
-        else:
-            self._leaving.append((self.mark(is_timed=False), claim.owner))
 
 
 def address_of(data: bytes) -> int:

@@ -1,6 +1,15 @@
 cimport cython
 
 
+cdef class Entry:
+    cdef public object _ident
+    cdef public object _outer
+    cdef public dict _table
+    cdef public object _value
+
+    cpdef _put(self, object value)
+
+
 cdef class _Construct:
     cdef public object attempt
     cdef public object began

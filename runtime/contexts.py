@@ -121,6 +121,33 @@ class During(Generic[T]):
         self._variable.set(self._outer)
 
 
+class Entry:
+    """Gives a thread's entry of a table another value for a `with` block.
+
+    None: it has none. What every evaluation on a device enters.
+    """
+
+    __slots__ = ("_ident", "_outer", "_table", "_value")
+
+    def __init__(self, table: dict[int, Any], value: Any) -> None:
+        self._table = table
+        self._value = value
+
+    def __enter__(self) -> None:
+        self._ident = get_ident()
+        self._outer = self._table.get(self._ident)
+        self._put(self._value)
+
+    def __exit__(self, *_error: object) -> None:
+        self._put(self._outer)
+
+    def _put(self, value: Any) -> None:
+        if value is None:
+            self._table.pop(self._ident, None)
+        else:
+            self._table[self._ident] = value
+
+
 class Block(During[T]):
     """Does so for blocks of users.
 

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
-from typing import Any
+from typing import NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy as np
 from lumijit.runtime import nvptx
 from lumijit.runtime.attached import Attached, DeviceBuffer
 from lumijit.runtime.cuda_kernels import Form, Loaded, Module, assembled, loaded
-from lumijit.runtime.cuda_launching import Launcher, job
+from lumijit.runtime.cuda_launching import Graph, Launcher, job
 from lumijit.runtime.cuda_staging import Staging
 from lumijit.runtime.cuda_textures import Kind, TextureUnit, spread
 from lumijit.runtime.device import Bytes, DeviceId, Mark, Planned
@@ -50,8 +50,13 @@ _UNTIMED = 2
 _ORDINAL = 9
 # What part of the memory is kept for reuse when arrays go.
 _SHARE = 16
-# Memory of this size or less is kept for the next who asks, so many bytes at most.
-_SMALL, _KEPT = 1 << 20, 1 << 26
+
+
+class Together(NamedTuple):
+    """Launches, and the graph that they are, if they can be one."""
+
+    launches: Sequence[Planned]
+    graph: Graph | None
 
 
 class CudaDevice(Attached):
@@ -60,6 +65,7 @@ class CudaDevice(Attached):
     backend = JitBackend.CUDA
     target = "ptx"
     has_textures = True
+    kept_bytes = 1 << 26
 
     def __init__(self, id: DeviceId) -> None:
         super().__init__(id)
@@ -99,9 +105,6 @@ class CudaDevice(Attached):
         self._pool = pool
         told = driver.cuMemPoolSetAttribute(pool, _RELEASE_THRESHOLD, byref(kept))
         check(told, "having memory kept for reuse")
-        # Small memory that has been given back, by size, and how much that is.
-        self._small: dict[int, list[int]] = {}
-        self._kept = 0
         self._launcher = Launcher(driver, context, self._stream)
         self._staging = Staging(driver)
 
@@ -127,15 +130,6 @@ class CudaDevice(Attached):
 
     def take(self, size_bytes: int) -> int:
         """Return the address of memory; the driver aligns it to 256 bytes."""
-        kept = self._small.get(size_bytes)
-        if kept:
-            try:
-                found = kept.pop()
-            except IndexError:
-                # (Another thread has done the same.)
-                return self.take(size_bytes)
-            self._kept -= size_bytes
-            return found
         self._enter()
         address = c_uint64()
         given = byref(address), c_size_t(size_bytes), self._stream
@@ -160,30 +154,16 @@ class CudaDevice(Attached):
         """
         gc.collect()
         self.collect()
-        for size_bytes, kept in self._small.copy().items():
-            # (Another thread may take some meanwhile: each goes to one of both.)
-            with suppress(IndexError):
-                while True:
-                    address = kept.pop()
-                    self._kept -= size_bytes
-                    self._free(address)
+        # (Another thread may take some meanwhile: each goes to one of both.)
+        for address in self._rooms.emptied():
+            self.give(address, 0)
         self.drain()
         trimmed = self._driver.cuMemPoolTrimTo(self._pool, c_size_t(0))
         check(trimmed, "giving memory back")
 
     def give(self, address: int, size_bytes: int) -> None:
         """Let memory go once what was launched before is done."""
-        if size_bytes <= _SMALL and self._kept + size_bytes <= _KEPT:
-            # (What is launched later comes later in the stream, too.)
-            self._kept += size_bytes
-            kept = self._small.get(size_bytes)
-            if kept is None:
-                kept = self._small.setdefault(size_bytes, [])
-            kept.append(address)
-            return
-        self._free(address)
-
-    def _free(self, address: int) -> None:
+        del size_bytes
         self._enter()
         freed = self._driver.cuMemFreeAsync(c_uint64(address), self._stream)
         check(freed, "freeing memory")
@@ -310,34 +290,32 @@ class CudaDevice(Attached):
         if failed:
             self._fail(failed[1], kernel)
 
-    def planned(self, launches: Sequence[Planned]) -> tuple[Sequence[Planned], bytes]:
-        """Return launches, and the words that start all of them, if these can do so."""
+    def planned(self, launches: Sequence[Planned]) -> Together:
+        """Return launches as what starts all of them by one call, if that can be."""
         limit = nvptx.PARAMETER_BYTES
         if any([stop - start > limit for _, start, stop, _, _ in launches]):
-            return launches, b""
-        return launches, b"".join(
-            [k.words + job(start, size, block) for k, start, _, size, block in launches]
-        )
+            return Together(launches, None)
+        self._enter()
+        jobs = [k.words + job(start, n, block) for k, start, _, n, block in launches]
+        return Together(launches, self._launcher.graph(b"".join(jobs)))
 
-    def launch_all(self, planned: Any, data: bytes) -> None:
+    def launch_all(self, planned: Together, data: bytes) -> None:
         """Start kernels, all by one call."""
-        launches, jobs = planned
-        if not jobs:
-            super().launch_all(launches, data)
-            return
-        failed = self._launcher.start(jobs, len(launches), data)
-        if failed:
+        graph = planned.graph
+        if graph is None or self._launcher.start_again(graph, data):
             # (One after the other, the rest may find memory; else this tells which.)
-            super().launch_all(launches[failed[0] % len(launches) :], data)
+            super().launch_all(planned.launches, data)
 
     def _launch_far(self, kernel: Loaded, args: bytes, size: int) -> None:
         """Start an elementwise kernel whose slots have to lie in the GPU's memory."""
-        address = self.take(len(args))
+        count, rooms = len(args), self._rooms
+        address = rooms.taken(count) or self.take(count)
         self.write(address, args)
         try:
             self.launch(kernel, struct.pack("<Q", address), size, 0)
         finally:
-            self.give(address, len(args))
+            if not rooms.keep(address, count):
+                self.give(address, count)
 
     def _fail(self, code: int, kernel: Loaded) -> None:
         """Raise that a kernel couldn't be started."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from lumijit.runtime import buffers, cpu, loader, workers
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.contexts import During, of_threads
+from lumijit.runtime.contexts import Entry
 from lumijit.runtime.errors import BackendError
 from lumijit.runtime.history import JitBackend
 
@@ -256,12 +256,9 @@ def is_there(which: DeviceId) -> bool:
         return False
 
 
-_here: Final = of_threads(away)
-
-
-def on(device: Attached | None) -> During[Attached | None]:
+def on(device: Attached | None) -> Entry:
     """Have this thread compute on a device, or on the host, in a block."""
-    return _here.during(device)
+    return Entry(away, device)
 
 
 def wait_for_all() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from threading import get_ident
 from typing import Any, Final
 
-from lumijit.runtime.contexts import During, of_threads
+from lumijit.runtime.contexts import Entry
 
 
 class Recorder:
@@ -61,9 +61,6 @@ def is_heard() -> bool:
     return get_ident() in listening
 
 
-_here: Final = of_threads(listening)
-
-
-def hearing(recorder: Recorder | None) -> During[Recorder | None]:
+def hearing(recorder: Recorder | None) -> Entry:
     """Have a recorder listen to this thread in a block, in place of another one."""
-    return _here.during(recorder)
+    return Entry(listening, recorder)

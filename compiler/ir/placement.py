@@ -24,7 +24,7 @@ from lumijit.compiler.ir.roles import is_effect
 from lumijit.runtime import buffers, device, recorders, workers
 from lumijit.runtime.attached import Attached
 from lumijit.runtime.buffers import Buffer
-from lumijit.runtime.contexts import During
+from lumijit.runtime.contexts import Entry
 from lumijit.runtime.device import DeviceId, find
 from lumijit.runtime.dtypes import UINT32
 from lumijit.runtime.errors import BackendError
@@ -236,7 +236,7 @@ def _meeting(what: str) -> BackendError:
     )
 
 
-def there(nodes: Iterable[Node]) -> During[Attached | None]:
+def there(nodes: Iterable[Node]) -> Entry:
     """Have this thread compute where nodes belong; where it does if that is nowhere.
 
     Raises:
@@ -250,7 +250,7 @@ def owner_of(*nodes: Node) -> DeviceId | None:
     return _joined(set(by_device(nodes)))
 
 
-def at(where: DeviceId | None) -> During[Attached | None]:
+def at(where: DeviceId | None) -> Entry:
     """Have this thread compute on a device; where it does if that is None."""
     return device.on(device.away.get(get_ident()) if where is None else find(where))
 

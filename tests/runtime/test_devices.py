@@ -24,6 +24,7 @@ from lumijit.compiler.plan.signature import Signature
 from lumijit.runtime import cuda, cuda_staging, libcuda, nvptx
 from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.cuda import CudaDevice
+from lumijit.runtime.cuda_launching import KernelNode
 from lumijit.runtime.cuda_textures import Kind
 from lumijit.runtime.device import Device, DeviceId, Host, Planned
 from lumijit.runtime.dtypes import FLOAT32, FLOAT64, INT32, UINT32, DType
@@ -209,6 +210,12 @@ class Driver:
         self.cuCtxSetCurrent = ctypes.CFUNCTYPE(c_int, c_void_p)(self._enter)
         kinds = c_void_p, *[c_uint] * 7, *[c_void_p] * 3
         self.cuLaunchKernel = ctypes.CFUNCTYPE(c_int, *kinds)(self._launch)
+        kinds = c_void_p, c_void_p, ctypes.POINTER(KernelNode)
+        change = ctypes.CFUNCTYPE(c_int, *kinds)(self._change)
+        self.cuGraphExecKernelNodeSetParams = change
+        launch = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)(self._launch_graph)
+        self.cuGraphLaunch = launch
+        self.changed: list[tuple[int, int, int, list[int]]] = []
         self.launched: list[tuple[int, int, int, list[int]]] = []
 
     def _enter(self, context: int) -> int:
@@ -223,10 +230,20 @@ class Driver:
 
     def _launch(self, handle: int, *given: int) -> int:
         """Note the function, the grid, threads, and the first words of parameters."""
-        places = ctypes.cast(given[8], ctypes.POINTER(c_void_p))
-        words = [c_uint64.from_address(places[k] or 0).value for k in range(3)]
-        self.launched.append((handle, given[0], given[3], words))
+        self.launched.append((handle, given[0], given[3], first_words(given[8])))
         return self._done("cuLaunchKernel")
+
+    def _change(self, graph: int, node: int, how: Any) -> int:
+        """Note the same of a kernel of a graph."""
+        given = how.contents
+        words = first_words(ctypes.addressof(given.parameters.contents))
+        self.changed.append((given.function, given.grid, given.threads, words))
+        return self._done("cuGraphExecKernelNodeSetParams")
+
+    def _launch_graph(self, graph: int, stream: int) -> int:
+        self.launched += self.changed
+        self.changed.clear()
+        return self._done("cuGraphLaunch")
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         def call(*args: Any) -> int:
@@ -257,6 +274,12 @@ class Driver:
             return self._done(name)
 
         return call
+
+
+def first_words(places: int) -> list[int]:
+    """Return the first words of three parameters, given where their places lie."""
+    found = ctypes.cast(places, ctypes.POINTER(c_void_p))
+    return [c_uint64.from_address(found[k] or 0).value for k in range(3)]
 
 
 @pytest.fixture
@@ -443,14 +466,30 @@ def test_slots_are_parameters(driver: Driver) -> None:
         *(Planned(kernel, 0, 16, 1000, 512), Planned(plain, 24, 32, 700, 1)),
         Planned(several, 16, 24, 1 << 20, 1),
     ]
+    planned = device.planned(launches)
+    made = ["cuGraphAddKernelNode"] * 3
+    assert [name for name in driver.calls if name in made] == made
+    assert driver.calls[-1] == "cuGraphDestroy"
+    for first in (5, 50):
+        driver.calls.clear()
+        device.launch_all(planned, struct.pack("<4Q", first, 6, 7, 8))
+        changes = ["cuGraphExecKernelNodeSetParams"] * 3
+        assert driver.calls == ["cuCtxSetCurrent", *changes, "cuGraphLaunch"]
+        assert driver.launched == [
+            (4096, 2, 256, [1000, 512, first]),
+            (4096, 3, 256, [700, 8, 8]),
+            (4096, 1024, 256, [1 << 20, 7, 7]),
+        ]
+        driver.launched.clear()
+    # What can't be launched together may be one after the other.
+    driver.failures["cuGraphLaunch"] = 2
     driver.calls.clear()
-    device.launch_all(device.planned(launches), struct.pack("<4Q", 5, 6, 7, 8))
-    assert driver.calls == ["cuCtxSetCurrent", *["cuLaunchKernel"] * 3]
-    assert driver.launched == [
-        (4096, 2, 256, [1000, 512, 5]),
-        (4096, 3, 256, [700, 8, 8]),
-        (4096, 1024, 256, [1 << 20, 7, 7]),
-    ]
+    device.launch_all(planned, struct.pack("<4Q", 5, 6, 7, 8))
+    assert driver.calls[-2:] == ["cuCtxSetCurrent", "cuLaunchKernel"]
+    assert len(driver.launched) == 6
+    driver.calls.clear()
+    del planned
+    assert driver.calls == ["cuGraphExecDestroy"]
     driver.calls.clear()
     device.launch(plain, bytes(nvptx.PARAMETER_BYTES + 8), 7, 1)
     far = Planned(plain, 0, nvptx.PARAMETER_BYTES + 8, 7, 1)
@@ -473,7 +512,7 @@ def test_kernels_with_bins_have_as_many_blocks_as_run_at_once(driver: Driver) ->
 def test_the_kernel_that_fails_is_named(driver: Driver) -> None:
     device = CudaDevice(DeviceId("cuda"))
     kernel = device.load(bytes(8), "first", "k")
-    driver.failures["cuLaunchKernel"] = 2
+    driver.failures |= dict.fromkeys(("cuLaunchKernel", "cuGraphLaunch"), 2)
     with pytest.raises(AllocationError, match="launching kernel first"):
         twice = device.planned([Planned(kernel, 0, 8, 7, 1)] * 2)
         device.launch_all(twice, bytes(8))
