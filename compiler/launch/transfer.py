@@ -23,6 +23,11 @@ def _lines(size_bytes: int) -> int:
     return (size_bytes + 63) // 64
 
 
+def _block(collectives: targets.Collectives, lines: int) -> int:
+    """Return how many lines are taken at once: enough to go round, of a few lines."""
+    return min(collectives.LINES, max(collectives.FEW_LINES, lines >> 10))
+
+
 def copy(target: Buffer, source: Buffer, size_bytes: int) -> None:
     """Copy the first `size_bytes` of one buffer to another."""
     collectives = targets.collectives()
@@ -32,7 +37,7 @@ def copy(target: Buffer, source: Buffer, size_bytes: int) -> None:
         kernel,
         args,
         _lines(size_bytes),
-        collectives.LINES,
+        _block(collectives, _lines(size_bytes)),
         writes=(target,),
     )
 
@@ -46,16 +51,22 @@ def pattern(dtype: DType, value: Any) -> int:
 def fill(target: Buffer, dtype: DType, value: Any, size: int) -> None:
     """Set the first `size` entries (and the padding behind) to one value.
 
-    The host writes a few lines at once if no job uses the memory, unless somebody
-    records jobs; so the notes that kernels write don't need a kernel of their own.
+    The host writes a few lines at once if no job uses the memory, and a device copies
+    them, unless somebody records jobs; so the notes that kernels write don't need a
+    kernel of their own.
     """
     lines = _lines(size * dtype.size_bytes)
     number = pattern(dtype, value)
-    if lines <= _LINES_AT_ONCE and target.is_idle and not recorders.is_heard():
+    if lines <= _LINES_AT_ONCE and not recorders.is_heard():
         data = struct.pack("<Q", number) * (8 * lines)
-        ctypes.memmove(target.address, data, len(data))
-        return
+        if target.device is not None:
+            target.device.write(target.address, data)
+            return
+        if target.is_idle:
+            ctypes.memmove(target.address, data, len(data))
+            return
     collectives = targets.collectives()
     kernel = named_kernels.get("fill", collectives.fill_ir)
     args = struct.pack("<2Q", target.address, number)
-    named_kernels.launch(kernel, args, lines, collectives.LINES, writes=(target,))
+    block = _block(collectives, lines)
+    named_kernels.launch(kernel, args, lines, block, writes=(target,))

@@ -54,8 +54,9 @@ class Collectives(Protocol):
     #: Entries that are sorted at a time, unless that makes too many blocks: so many.
     SORT_BLOCK: int
     SORT_BLOCKS: int
-    #: Lines of 64 bytes that are copied or filled at a time.
+    #: Lines of 64 bytes that are copied or filled at a time: so many, or fewer.
     LINES: int
+    FEW_LINES: int
     #: Entries of a piece of a run whose extreme is looked for.
     EXTREME_BLOCK: int
 

@@ -260,3 +260,16 @@ def test_lanes_write_once_for_one_entry(t: Any, tmp_path: Path) -> None:
     assert target.failures == []
     texts = [path.read_text() for path in target.files]
     assert sum(text.count("match.any.sync") for text in texts) == 4
+
+
+@pytest.mark.parametrize("t", [Int, Float, ad.Float64, dr.llvm.UInt64, dr.llvm.Float16])
+def test_neighbours_write_once_in_memory(t: Any, tmp_path: Path) -> None:
+    with translating(tmp_path, is_quiet=True) as target:
+        for op in (dr.ReduceOp.Add, dr.ReduceOp.Max):
+            sums = dr.zeros(t, 1 << 15)
+            i = dr.arange(UInt, 65)
+            dr.scatter_reduce(op, sums, t(i), i // 3)
+            dr.eval(sums)
+    assert target.failures == []
+    texts = [path.read_text() for path in target.files]
+    assert sum(text.count("vote.sync.all") for text in texts) == 2

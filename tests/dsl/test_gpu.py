@@ -94,6 +94,49 @@ def test_recordings_are_replayed(gpu: CudaDevice) -> None:
     assert "replayed 3 times" in f.explain()
 
 
+@pytest.mark.parametrize("op", [dr.ReduceOp.Add, dr.ReduceOp.Max], ids=str)
+@pytest.mark.parametrize(
+    "t", [cuda.Float, cuda.Float64, cuda.Int, cuda.UInt64, cuda.Float16], ids=str
+)
+def test_neighbours_that_meet(gpu: CudaDevice, t: Any, op: Any) -> None:
+    rng = np.random.default_rng(3)
+    count, size = 10_007, 1 << 15
+    x = rng.integers(0, 9, count)
+    i = np.arange(count)
+    # All of a warp, parts of it, and none; the last warp isn't whole.
+    for index in (*(i // n for n in (1, 2, 3, 4, 8, 16, 32, 48, 999)), i * 7 % 64):
+        expected = np.zeros(size, x.dtype)
+        combine = np.add if op == dr.ReduceOp.Add else np.maximum
+        for is_wanted in (np.ones(count, bool), rng.random(count) < 0.9):
+            expected[:] = 0
+            combine.at(expected, index[is_wanted], x[is_wanted])
+            found = dr.zeros(t, size)
+            mask = cuda.Bool(is_wanted)
+            dr.scatter_reduce(op, found, t(x), cuda.UInt(index), mask)
+            np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_replays_with_many_kernels(gpu: CudaDevice) -> None:
+    def steps(x: cuda.Float, k: cuda.UInt) -> tuple[cuda.Float, cuda.Float]:
+        total = cuda.Float(x)
+        for _ in range(5):
+            total = dr.prefix_sum(total + dr.gather(cuda.Float, x, k)) * 0.5
+            dr.eval(total)
+        return total, dr.sum(total)
+
+    replayed = dr.kernel(steps)
+    rng = np.random.default_rng(1)
+    held = []
+    for n in (7, 100, 100, 7, 100, 7, 65, 65):
+        x = cuda.Float(rng.random(n).astype(np.float32))
+        k = cuda.UInt(rng.permutation(n).astype(np.uint32))
+        held.append((replayed(x, k), steps(x, k)))
+    for found, expected in held:
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+    assert replayed.n_recordings <= 3
+
+
 def test_events_tell_the_time(gpu: CudaDevice) -> None:
     begin, end = cuda.Event(), cuda.Event()
     x = dr.arange(cuda.Float, 1 << 24)

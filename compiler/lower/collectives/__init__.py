@@ -29,6 +29,7 @@ from lumijit.compiler.lower.collectives.sort import SORT_BLOCKS as SORT_BLOCKS
 from lumijit.compiler.lower.collectives.sort import apart_ir as apart_ir
 from lumijit.compiler.lower.collectives.sort import count_ir as count_ir
 from lumijit.compiler.lower.collectives.sort import move_ir as move_ir
+from lumijit.compiler.lower.collectives.transfer import FEW_LINES as FEW_LINES
 from lumijit.compiler.lower.collectives.transfer import LINES as LINES
 from lumijit.compiler.lower.collectives.transfer import collect_ir as collect_ir
 from lumijit.compiler.lower.collectives.transfer import copy_ir as copy_ir

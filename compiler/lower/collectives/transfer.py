@@ -5,7 +5,7 @@ from __future__ import annotations
 from lumijit.compiler.lower.collectives.pieces import each, spread
 
 #: Lines of a launch's blocks.
-LINES = 4096
+LINES = FEW_LINES = 4096
 
 
 def copy_ir(name: str) -> str:

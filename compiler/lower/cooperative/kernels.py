@@ -43,7 +43,7 @@ class Cooperative:
 
     REDUCE_BLOCK = 1 << 14
     SORT_BLOCK, SORT_BLOCKS = 1 << 12, 1 << 10
-    LINES = 1 << 9
+    LINES, FEW_LINES = 1 << 9, 1 << 5
     EXTREME_BLOCK = 0
     apart_ir = None
     columns_by = None

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from lumijit.compiler.emit.builder import Builder, TargetInfo
-from lumijit.compiler.emit.combine import combine_text, identity
+from lumijit.compiler.emit.builder import TargetInfo
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import TEXEL
-from lumijit.compiler.lower.common.atomics import atomic
 from lumijit.compiler.lower.common.demand import Demand
 from lumijit.compiler.lower.cooperative import kernels as cooperative
 from lumijit.compiler.lower.cooperative.nvvm import DEVICE_SCOPE
-from lumijit.compiler.lower.thread import bins, several
+from lumijit.compiler.lower.thread import bins, several, warps
 from lumijit.compiler.lower.thread.bins import BINS_BYTES, Bins
 from lumijit.compiler.lower.thread.kernel import ThreadLowering
 from lumijit.compiler.plan.program import Destination, Program, target_root
@@ -176,12 +174,15 @@ class PtxLowering(ThreadLowering):
         """Combine with an entry; what lanes have for one entry first, where it pays.
 
         That is where the program asks for it, unless blocks have copies, and where all
-        threads have one entry.
+        threads have one entry; else, in memory, where neighbours happen to meet.
         """
         mode, index = node.attr.mode, node.deps[-2]
-        is_asked = mode == "local" or (mode == "expand" and not self._has_copies(node))
+        has_copies = self._has_copies(node)
+        is_asked = mode == "local" or (mode == "expand" and not has_copies)
         if is_asked or (mode == "auto" and index.size == 1):
-            aggregate(self.b, node.attr.op, t, address, item)
+            warps.aggregate(self.b, node.attr.op, t, address, item)
+        elif mode == "auto" and not has_copies:
+            warps.aggregate_neighbours(self.b, node.attr.op, t, address, item)
         else:
             super().update(node, t, address, item)
 
@@ -195,68 +196,6 @@ PtxLowering.methods = {**ThreadLowering.methods, TEXEL: PtxLowering._texel}
 
 def _lookup_of(node: Node) -> tuple[int, ...]:
     return (id(node.scope), node.attr // 4, *map(id, node.deps))
-
-
-def aggregate(b: Builder, op: str, t: DType, address: str, item: str) -> None:
-    """Combine what all running lanes have for one entry, and write once for them.
-
-    Lanes with the same address go through their values in order; the first writes.
-    """
-    element, size = t.memory_llvm, 8 * t.size_bytes
-    word = f"i{max(32, size)}"
-    place = b.emit(f"ptrtoint ptr {address} to i64")
-    running = _call(b, "i32", "activemask")
-    peers = _call(b, "i32", "match.any.sync.i64", f"i32 {running}", f"i64 {place}")
-    first = _call(b, "i32", "cttz.i32", f"i32 {peers}", "i1 true", stem="llvm")
-    bits = b.emit(f"bitcast {element} {item} to i{size}") if t.is_float else item
-    if size < 32:
-        bits = b.emit(f"zext i{size} {bits} to {word}")
-    before, again, done = b.current, b.label("again"), b.label("combined")
-    b.branch(again)
-    b.block(again)
-    rest, total, left, sum_ = (b.name() for _ in range(4))
-    b.line(f"{rest} = phi i32 [ {peers}, %{before} ], [ {left}, %{again} ]")
-    neutral = b.const(t, identity(op, t)) if not t.is_bool else str(int(op == "and"))
-    b.line(f"{total} = phi {element} [ {neutral}, %{before} ], [ {sum_}, %{again} ]")
-    lane = _call(b, "i32", "cttz.i32", f"i32 {rest}", "i1 true", stem="llvm")
-    value = _from_lane(b, word, bits, peers, lane)
-    if size < 32:
-        value = b.emit(f"trunc {word} {value} to i{size}")
-    if t.is_float:
-        value = b.emit(f"bitcast i{size} {value} to {element}")
-    b.lines.append(combine_text(op, t, element, sum_[1:], total, value))
-    lower = b.emit(f"sub i32 {rest}, 1")
-    b.line(f"{left} = and i32 {rest}, {lower}")
-    b.branch_if(b.emit(f"icmp ne i32 {left}, 0"), again, done)
-    b.block(done)
-    own = _call(b, "i32", "read.ptx.sreg.laneid")
-    inside, after = b.label("first"), b.label("after")
-    b.branch_if(b.emit(f"icmp eq i32 {own}, {first}"), inside, after)
-    b.block(inside)
-    atomic(b, op, t, address, sum_)
-    b.branch(after)
-    b.block(after)
-
-
-def _from_lane(b: Builder, word: str, bits: str, peers: str, lane: str) -> str:
-    """Return the value of a lane, of which others ask the same."""
-
-    def part(x: str) -> str:
-        given = (f"i32 {peers}", f"i32 {x}", f"i32 {lane}", "i32 31")
-        return _call(b, "i32", "shfl.sync.idx.i32", *given)
-
-    if word == "i32":
-        return part(bits)
-    high = b.emit(f"trunc i64 {b.emit(f'lshr i64 {bits}, 32')} to i32")
-    halves = [part(b.emit(f"trunc i64 {bits} to i32")), part(high)]
-    low, top = (b.emit(f"zext i32 {half} to i64") for half in halves)
-    return b.emit(f"or i64 {low}, {b.emit(f'shl i64 {top}, 32')}")
-
-
-def _call(b: Builder, ty: str, name: str, *given: str, stem: str = "llvm.nvvm") -> str:
-    """Call an intrinsic; operands are given with their types."""
-    pairs = [(kind, value) for kind, _, value in (x.partition(" ") for x in given)]
-    return b.call(ty, f"{stem}.{name}", *pairs)
 
 
 class PtxTarget(Target):
