@@ -8,13 +8,13 @@ enters the context and starts them all.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import struct
 from collections.abc import Callable
 from ctypes import c_char_p, c_uint64, c_void_p
 from typing import Any
 
 from lumijit.runtime import cache, cpu
+from lumijit.runtime.digest import blake2b
 
 #: The most blocks of a grid: threads go on behind it.
 GRID = 2**31 - 1
@@ -108,7 +108,7 @@ class Launcher:
         places = [ctypes.cast(f, c_void_p).value for f in functions]
         self._kept = functions
         self._fixed = (c_void_p * 4)(*places, context, stream)
-        digest = hashlib.blake2b(_TEXT.encode(), digest_size=20).digest()
+        digest = blake2b(_TEXT.encode(), digest_size=20).digest()
         key = cache.full_key(b"launching" + digest, cpu.environment_key())
         found, self._code = cpu.link_stored(
             key, lambda: cpu.compile_ir(_TEXT, opt_level=0), (_SYMBOL,)
