@@ -7,6 +7,7 @@ from lumijit.runtime import beginning as _beginning  # noqa: F401
 # isort: split
 from lumijit.runtime import version as _version
 from lumijit.runtime.collector import keep as _keep_objects
+from lumijit.runtime.collector import relax as _relax_collector
 
 # What programs use, by module (type checkers read the stub). The first are modules
 # themselves.
@@ -185,6 +186,7 @@ for _home, _names in _NOW.items():
     globals().update({_name: _imported(_home, _name) for _name in _names})
 
 _keep_objects()
+_relax_collector()
 
 
 def __dir__() -> list[str]:

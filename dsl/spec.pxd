@@ -1,3 +1,14 @@
+cdef class Kind:
+    cdef readonly object name
+    cdef readonly object pattern
+    cdef readonly tuple types
+    cdef readonly bint is_special
+    cdef readonly bint is_number
+    cdef readonly bint is_dominant
+    cdef readonly object holds
+    cdef readonly object instead
+
+
 cdef class ArraySpec:
     cdef readonly object backend
     cdef readonly bint is_diff

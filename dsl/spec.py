@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from threading import get_ident
-from typing import Any
+from typing import Any, Final
 
 from lumijit.runtime.device import DeviceId, chosen
 from lumijit.runtime.dtypes import BOOL, FLOATS, VALUES, DType
@@ -21,13 +21,14 @@ from lumijit.runtime.history import JitBackend
 DYNAMIC = -1
 
 
-@dataclass(frozen=True, eq=False)
 class Backend:
     """What computes the entries, named like its namespace; where, if not the host."""
 
-    name: str
-    public: JitBackend
     device: DeviceId | None = None
+
+    def __init__(self, name: str, public: JitBackend) -> None:
+        self.name: Final = name
+        self.public: Final = public
 
     @property
     def is_jit(self) -> bool:
@@ -39,13 +40,9 @@ class _OfSeveral(Backend):
     """A backend with several devices, of which each thread uses one at a time."""
 
     @property
-    def device(self) -> DeviceId:
+    def device(self) -> DeviceId:  # type: ignore[override]
         """Which one that is."""
         return chosen.get(get_ident(), _FIRST) if chosen else _FIRST
-
-    def __init__(self, name: str, public: JitBackend) -> None:
-        """Name it."""
-        vars(self).update(name=name, public=public)
 
 
 _FIRST = DeviceId("cuda")

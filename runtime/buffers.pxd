@@ -17,6 +17,11 @@ cdef class _Statistics:
     cdef public Py_ssize_t allocation_count
 
 
+cdef class _Written:
+    cdef public Py_ssize_t size_bytes
+    cdef public object ticket
+
+
 @cython.freelist(256)
 cdef class Buffer:
     cdef object __weakref__

@@ -15,7 +15,6 @@ sources, and is trusted as they are.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
@@ -26,6 +25,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from lumijit.runtime.digest import blake2b
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.settings import settings
@@ -82,7 +82,7 @@ def full_key(key: bytes | str, environment: str) -> str:
     """Join a structural key and the environment into the name of an entry."""
     if isinstance(key, str):
         key = key.encode()
-    digest = hashlib.blake2b(key, digest_size=20, key=b"lumijit")
+    digest = blake2b(key, digest_size=20, key=b"lumijit")
     digest.update(b"\0")
     digest.update(environment.encode())
     return digest.hexdigest()
@@ -158,7 +158,7 @@ def unpack(data: bytes, name: str) -> tuple[bytes, Meta]:
         raise ValueError("it was not written by this version of lumijit")
     if len(data) != _HEADER.size + meta_bytes + code_bytes:
         raise ValueError("it is truncated")
-    if hashlib.blake2b(data[40:], digest_size=32).digest() != checksum:
+    if blake2b(data[40:], digest_size=32).digest() != checksum:
         raise ValueError("its checksum is wrong")
     middle = _HEADER.size + meta_bytes
     try:
@@ -175,7 +175,7 @@ def pack(name: str, object_code: bytes, meta: Meta) -> bytes:
     """Join bytes and what is told of them, with a checksum and a name."""
     text = json.dumps({**meta, "key": name}).encode()
     lengths = struct.pack("<QQ", len(text), len(object_code))
-    checksum = hashlib.blake2b(lengths, digest_size=32)
+    checksum = blake2b(lengths, digest_size=32)
     checksum.update(text)
     checksum.update(object_code)
     return b"".join((_MAGIC, checksum.digest(), lengths, text, object_code))

@@ -15,17 +15,19 @@ from typing import Final
 from lumijit.runtime.settings import settings
 
 YOUNG_OBJECTS: Final = 25_000
+# More than an import makes: none of it is garbage.
+IMPORTED_OBJECTS: Final = 200_000
 # Cycles are looked for whenever arrays hold this times what was left the last time.
 _GROWTH: Final = 1.5
 _LEAST_BYTES: Final = 64 << 20
-_DEFAULTS: Final = (700, 2000)
+_NOT_CHOSEN: Final = (700, 2000, IMPORTED_OBJECTS)
 
 
-def relax() -> None:
+def relax(young_objects: int = YOUNG_OBJECTS) -> None:
     """Collect young objects less often, unless the program chose its own rate."""
     young, *older = gc.get_threshold()
-    if not settings.keep_gc and young in _DEFAULTS:
-        gc.set_threshold(YOUNG_OBJECTS, *older)
+    if not settings.keep_gc and young in _NOT_CHOSEN:
+        gc.set_threshold(young_objects, *older)
 
 
 def keep() -> None:

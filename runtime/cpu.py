@@ -15,9 +15,8 @@ import re
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lumijit.runtime import cache, collector, environment, loader
 from lumijit.runtime.cached_properties import cached_property
@@ -45,14 +44,15 @@ _FAST_GATHERS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class HostInfo:
-    """The processor, as the code generator sees it."""
-
+class _Facts(NamedTuple):
     name: str
     features: str
     triple: str
     llvm: str = ""
+
+
+class HostInfo(_Facts):
+    """The processor, as the code generator sees it."""
 
     def has(self, feature: str) -> bool:
         """Tell whether a feature (LLVM's name) is there."""
@@ -146,13 +146,13 @@ def host() -> HostInfo:
     found = cache.lookup(key)
     if found is not None:
         meta = found[1]
-        if meta.keys() == {f.name for f in fields(HostInfo)} and all(
+        if meta.keys() == {*HostInfo._fields} and all(
             isinstance(text, str) for text in meta.values()
         ):
             return HostInfo(**meta)
         cache.drop(key, "it describes no processor")
     info = _ask_llvm(processor)
-    cache.store(key, b"", asdict(info))
+    cache.store(key, b"", info._asdict())
     return info
 
 
@@ -328,15 +328,19 @@ class _Build:
 _left_alone: _Build | None = None
 
 
-@dataclass(eq=False, slots=True)
 class Kernel:
     """Machine code in memory. It is unmapped when the last reference goes."""
 
-    address: int
-    hash: str
-    size_bytes: int
-    tracker: object
-    operation_count: int = 0
+    __slots__ = ("address", "hash", "operation_count", "size_bytes", "tracker")
+
+    def __init__(
+        self, address: int, hash: str, size_bytes: int, tracker: object
+    ) -> None:
+        self.address = address
+        self.hash = hash
+        self.size_bytes = size_bytes
+        self.tracker = tracker
+        self.operation_count = 0
 
     def __repr__(self) -> str:
         return f"Kernel({self.hash}, {self.operation_count} operations)"

@@ -8,7 +8,6 @@ enters the context and starts them all; what comes again and again, as a graph.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import struct
 from collections.abc import Callable
 from ctypes import byref, c_char_p, c_size_t, c_uint, c_uint64, c_void_p
@@ -16,6 +15,7 @@ from typing import Any
 from weakref import finalize
 
 from lumijit.runtime import cache, cpu, nvptx
+from lumijit.runtime.digest import blake2b
 from lumijit.runtime.libcuda import check
 
 #: The most blocks of a grid: threads go on behind it.
@@ -188,7 +188,7 @@ class Launcher:
 
     def __init__(self, driver: Any, context: c_void_p, stream: c_void_p) -> None:
         self._driver, self._order = driver, (context, stream)
-        digest = hashlib.blake2b(_TEXT.encode(), digest_size=20).digest()
+        digest = blake2b(_TEXT.encode(), digest_size=20).digest()
         key = cache.full_key(b"launching" + digest, cpu.environment_key())
         found, self._code = cpu.link_stored(
             key, lambda: cpu.compile_ir(_TEXT, opt_level=1), _SYMBOLS

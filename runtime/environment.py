@@ -10,7 +10,6 @@ system says of the files (0.4 ms); who changes a file changes that.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import struct
 import sys
@@ -19,6 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from lumijit.runtime import cache
+from lumijit.runtime.digest import blake2b
 from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.version import VERSION
 
@@ -51,7 +51,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _contents(files: list[tuple[str, os.stat_result]]) -> str:
-    digest = hashlib.blake2b(digest_size=20)
+    digest = blake2b(digest_size=20)
     for path, _ in files:
         with open(path, "rb") as file:
             text = file.read()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import hashlib
 import os
 import platform
 import signal
@@ -25,6 +24,7 @@ from typing import Any, Final, TypeVar
 
 from lumijit.runtime import cache, cgroup, cpu, pool_ir
 from lumijit.runtime import pool_layout as layout
+from lumijit.runtime.digest import blake2b
 from lumijit.runtime.settings import settings
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class _Native:
     def __init__(self) -> None:
         target = pool_ir.platform_for(sys.platform, platform.machine())
         text = pool_ir.pool_ir(target)
-        digest = hashlib.blake2b(text.encode(), digest_size=20).digest()
+        digest = blake2b(text.encode(), digest_size=20).digest()
         key = cache.full_key(b"pool" + digest, cpu.environment_key())
         # Without optimisations it is built in 7 ms, with them in 34; it runs as fast.
         self.addresses, self.tracker = cpu.link_stored(

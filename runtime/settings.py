@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, TypeVar
 
 _T = TypeVar("_T")
@@ -17,13 +16,15 @@ _T = TypeVar("_T")
 LOG_LEVELS: Final = ("disable", "error", "warn", "info", "infosym", "debug", "trace")
 
 
+_told: Final[list[tuple[str, tuple[str, ...]]]] = []
+
+
 def _setting(default: _T, meaning: str, choices: tuple[str, ...] = ()) -> _T:
     """Describe a setting: its default, what it means, and what it may be."""
-    made: _T = field(default=default, metadata={"told": (meaning, choices)})
-    return made
+    _told.append((meaning, choices))
+    return default
 
 
-@dataclass
 class Settings:
     """The choices made once per process; zero and "" mean "find out".
 
@@ -58,8 +59,8 @@ class EnvironmentVariable(NamedTuple):
 
 
 ENVIRONMENT: Final = tuple(
-    EnvironmentVariable(f.name, f"LUMIJIT_{f.name.upper()}", *f.metadata["told"])
-    for f in fields(Settings)
+    EnvironmentVariable(name, f"LUMIJIT_{name.upper()}", *told)
+    for name, told in zip(Settings.__annotations__, _told, strict=True)
 )
 
 _YES: Final = ("1", "true", "yes", "on")

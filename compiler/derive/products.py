@@ -33,19 +33,19 @@ def _pull(step: Step, into: dict[int, Adjoint], by: Node) -> None:
     if 0 in into:
         if turned:
             found = matmul(
-                b, by, Sizes(s.count, s.inner, s.columns, s.rows, other, True)
+                b, by, Sizes(s.batch, s.inner, s.columns, s.rows, other, True)
             )
         else:
-            sizes = Sizes(s.count, s.rows, s.columns, s.inner, False, not other)
+            sizes = Sizes(s.batch, s.rows, s.columns, s.inner, False, not other)
             found = matmul(by, b, sizes)
         into[0].add(found)
     if 1 in into:
         if other:
             found = matmul(
-                by, a, Sizes(s.count, s.columns, s.rows, s.inner, True, turned)
+                by, a, Sizes(s.batch, s.columns, s.rows, s.inner, True, turned)
             )
         else:
-            sizes = Sizes(s.count, s.inner, s.rows, s.columns, not turned, False)
+            sizes = Sizes(s.batch, s.inner, s.rows, s.columns, not turned, False)
             found = matmul(a, by, sizes)
         into[1].add(found)
 

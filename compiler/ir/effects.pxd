@@ -20,6 +20,13 @@ cdef class Holder:
     cdef public Node _node
 
 
+cdef class Reduction:
+    cdef readonly object op
+    cdef readonly object mode
+    cdef readonly object group
+    cdef readonly object matrix
+
+
 cpdef Node held(Holder holder)
 
 cpdef object wrap(object cls, Node node)

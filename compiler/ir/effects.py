@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import SCATTER, WRITTEN
+
+if TYPE_CHECKING:
+    from lumijit.compiler.ir.matrices import Matrix
 
 OPERATIONS = ("identity", "add", "mul", "min", "max", "and", "or")
 
@@ -69,21 +72,23 @@ class Reduction:
 
     Scatters of one non-zero `group` are promised to hit different entries, so
     they may share a kernel, and run at once in it where they are neighbours (`joins`).
+    A `matrix`: each element adds a product to each of its entries.
     """
 
     op: str
     mode: str
     group: int = 0
+    matrix: Matrix | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What matters for the generated code."""
-        return (self.op, self.mode)
+        return (self.op, self.mode, *([self.matrix] if self.matrix else []))
 
     @property
     def entries(self) -> int:
         """How many entries an element writes."""
-        return 1
+        return self.matrix.rows * self.matrix.columns if self.matrix else 1
 
 
 @lru_cache(64)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
-
-from lumijit.compiler.ir.effects import Reduction
+from typing import NamedTuple
 
 
 class Matrix(NamedTuple):
@@ -37,23 +34,3 @@ class Matrix(NamedTuple):
     def place(self, row: int, column: int) -> int:
         """Return where an entry lies."""
         return self.offset + row * self.down + column * self.along
-
-
-_ENTRY = Matrix(1, 1, 0, 1, 1)
-
-
-@dataclass(frozen=True)
-class Outer(Reduction):
-    """A sum to which each element adds products, one for each entry of a matrix."""
-
-    matrix: Matrix = _ENTRY
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What matters for the generated code."""
-        return (self.op, self.mode, self.matrix)
-
-    @property
-    def entries(self) -> int:
-        """How many entries an element writes."""
-        return self.matrix.rows * self.matrix.columns

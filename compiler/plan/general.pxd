@@ -48,3 +48,9 @@ cdef class _Match:
 
     @cython.locals(op=Op)
     cpdef bint _fits(self, Node ours, Node theirs) except -1
+
+
+cdef class Selection:
+    cdef readonly object count
+    cdef readonly tuple picks
+    cdef readonly tuple numbers

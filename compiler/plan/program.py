@@ -13,7 +13,6 @@ from typing import Any
 
 from lumijit.compiler.ir.effects import Reduction
 from lumijit.compiler.ir.local_types import accesses, in_use
-from lumijit.compiler.ir.matrices import Outer
 from lumijit.compiler.ir.nodes import ROOT, Node, begin_walk
 from lumijit.compiler.ir.ops.record import VALUES_ONLY
 from lumijit.compiler.ir.ops.structural import (
@@ -404,7 +403,7 @@ def private_op(
             return None
         ops.add(found.op)
         is_forced |= found.mode == "expand"
-        target.is_dense |= isinstance(found, Outer)
+        target.is_dense |= found.matrix is not None
         values += size * found.entries
     if len(ops) != 1 or is_lone(writes, is_repeated):
         return None

@@ -1,1 +1,5 @@
-# Compiled as it is: nothing in it has a C type.
+cdef class State:
+    cdef readonly object holder
+    cdef readonly object initial
+    cdef readonly object argument
+    cdef readonly object output

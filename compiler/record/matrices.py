@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lumijit.compiler.ir import trace, vertices
-from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.matrices import Matrix, Outer
+from lumijit.compiler.ir.effects import Holder, Reduction
+from lumijit.compiler.ir.matrices import Matrix
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import FMA
 from lumijit.compiler.ir.ops.structural import (
@@ -87,5 +87,5 @@ def add_outer(
     claim(holder)
     deps = (holder._node, mask, *factors)
     size = max(size, mask.size)
-    effect = trace.make(OUTER, VOID, size, deps, Outer("add", "auto", 0, matrix))
+    effect = trace.make(OUTER, VOID, size, deps, Reduction("add", "auto", 0, matrix))
     append_effect(holder, effect)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lumijit.compiler.ir import placement, trace
 from lumijit.compiler.ir.nodes import Node
@@ -22,14 +22,13 @@ from lumijit.runtime.dtypes import FLOAT16, FLOAT32, UINT32
 _BLOCK, _SMALL = 1 << 22, 1 << 17
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The shapes of factors: `count` times (rows, inner) and (inner, columns).
+class Sizes(NamedTuple):
+    """The shapes of factors: a `batch` of (rows, inner) and of (inner, columns).
 
     A factor that is `turned` lies in memory with its columns as rows.
     """
 
-    count: int
+    batch: int
     rows: int
     inner: int
     columns: int
@@ -40,7 +39,7 @@ class Sizes:
 def matmul(a: Node, b: Node, sizes: Sizes) -> Node:
     """Multiply matrices."""
     t = a.type
-    size = sizes.count * sizes.rows * sizes.columns
+    size = sizes.batch * sizes.rows * sizes.columns
     check_lane("matmul", a)
     if size == 0 or sizes.inner == 0:
         return literal(t, t.wrap(0), size)
@@ -62,7 +61,7 @@ def matmul(a: Node, b: Node, sizes: Sizes) -> Node:
         *(sizes.rows, sizes.columns, sizes.inner, *steps, tall, wide),
     )
     tile = height * width * sizes.inner
-    tiles = sizes.count * tall * wide
+    tiles = sizes.batch * tall * wide
     block = max(1, _BLOCK // tile)
     named_kernels.launch(kernel, args, tiles, block, _SMALL // tile, (result,))
     return from_buffer(t, result, size)
@@ -71,9 +70,9 @@ def matmul(a: Node, b: Node, sizes: Sizes) -> Node:
 def _panels(node: Node, sizes: Sizes, width: int, wide: int) -> Node:
     """Put `width` columns at a time behind each other, row by row; fill up by zeros."""
     inner, columns = sizes.inner, sizes.columns
-    place, column = parts(trace.counter(sizes.count * wide * inner * width), width)
+    place, column = parts(trace.counter(sizes.batch * wide * inner * width), width)
     place, row = parts(place, inner)
-    if sizes.count > 1:
+    if sizes.batch > 1:
         count, panel = parts(place, wide)
         start = trace.emit2(ar.MUL, count, literal(UINT32, inner * columns))
     else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import hashlib
 import importlib
 import sys
 import types
@@ -25,6 +24,7 @@ from lumijit.instances import InstanceArray
 from lumijit.replay.playback import EVERY
 from lumijit.replay.tokens import Same, Shape
 from lumijit.runtime import dtypes
+from lumijit.runtime.digest import blake2b
 from lumijit.runtime.dtypes import DType
 
 # Types that are built in and have no name there.
@@ -186,7 +186,7 @@ def _decorated(module: str, name: str) -> list[Any]:
 
 def digest(code: CodeType) -> str:
     """Return what tells code from other code, wherever it stands."""
-    found = hashlib.blake2b(digest_size=16)
+    found = blake2b(digest_size=16)
     stack: list[Any] = [code]
     while stack:
         item = stack.pop()

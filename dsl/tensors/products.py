@@ -57,8 +57,8 @@ def matmul(construct: str, a: Any, b: Any) -> Any:
 
 def _multiplied(construct: str, a: Any, b: Any, sizes: Sizes) -> Any:
     if isinstance(a, HostArray):
-        first = a._data.reshape(sizes.count, sizes.rows, sizes.inner)
-        second = b._data.reshape(sizes.count, sizes.inner, sizes.columns)
+        first = a._data.reshape(sizes.batch, sizes.rows, sizes.inner)
+        second = b._data.reshape(sizes.batch, sizes.inner, sizes.columns)
         with np.errstate(all="ignore"):
             return type(a)(np.matmul(first, second).reshape(-1))
     if a._is_symbolic() or b._is_symbolic():

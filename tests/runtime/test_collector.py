@@ -39,6 +39,21 @@ def test_what_importing_made_is_old() -> None:
     assert int(run(f"import gc, lumijit; print({YOUNG})")) < 200
 
 
+def test_nothing_is_collected_while_importing() -> None:
+    # But for what comes before the collector is told.
+    program = """if True:
+        import gc, sys
+        found = []
+        def note(*told):
+            if "lumijit.runtime.dtypes" in sys.modules:
+                found.append(told)
+        gc.callbacks.append(note)
+        import lumijit
+        print(found)
+    """
+    assert run(program) == "[]"
+
+
 def test_what_the_program_has_frozen_stays_so() -> None:
     program = "gc.freeze(); before = gc.get_freeze_count(); import lumijit as dr"
     program += "; dr.eval(dr.arange(dr.llvm.Float, 9) * 2)"

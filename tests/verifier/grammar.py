@@ -17,7 +17,7 @@ from lumijit.compiler.ir.local_types import (
     local_deps,
     stored_lanes,
 )
-from lumijit.compiler.ir.matrices import Matrix, Outer
+from lumijit.compiler.ir.matrices import Matrix
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ir.ops.mathematics import HALF_POWER
@@ -320,7 +320,7 @@ _ATTRIBUTES: dict[Op, _AttributeRule] = {
     SCATTER: _REDUCTION,
     SCATTER_FETCH: _REDUCTION,
     PRODUCT: ("a product has a matrix", lambda node: isinstance(node.attr, Matrix)),
-    OUTER: ("a product has a matrix", lambda node: isinstance(node.attr, Outer)),
+    OUTER: ("a product has a matrix", lambda node: node.attr.matrix is not None),
     WRITTEN: ("a version comes from an effect", _is_version),
     PROJECT: ("a projection is a result of a region", _is_result),
 }

@@ -6,6 +6,10 @@ cdef class Operands:
     cdef readonly bint writes
 
 
+cdef class NotDifferentiable:
+    cdef readonly object why
+
+
 cdef class Op:
     cdef readonly object name
     cdef readonly object arity

@@ -86,7 +86,7 @@ WRITTEN = define(
     doc="A target after an effect; attr: which of a region's.",
 )
 
-# Matrices in arrays (attr: their `Matrix`, that of a write: an `Outer`)
+# Matrices in arrays (attr: their `Matrix`, that of a write: a `Reduction` with one)
 PRODUCT = define(
     "product",
     -1,
