@@ -55,8 +55,8 @@ _WRITTEN = {"__init__", "__setattr__", "__delattr__"}
 # What makes objects of a class that isn't mentioned.
 _MAKING = {"type", "__class__", "copy", "deepcopy", *_MAKERS}
 # Who assigns attributes is known, and these change nothing.
-_UNASKED = {"__eq__", "__hash__", "__repr__", "__replace__", "__getstate__"}
-_UNASKED |= _MAKERS | _WRITTEN
+UNASKED = {"__eq__", "__hash__", "__repr__", "__replace__", "__getstate__"}
+UNASKED |= _MAKERS | _WRITTEN
 _SLOTS = (MemberDescriptorType, GetSetDescriptorType, staticmethod, classmethod)
 
 
@@ -222,7 +222,7 @@ class Bare:
 def _is_run(name: str, member: Any, fields: set[str]) -> bool:
     """Tell whether a member of a class is called where nobody names a method."""
     if type(member) is FunctionType:
-        return name.startswith("__") and name not in _UNASKED
+        return name.startswith("__") and name not in UNASKED
     if type(member) is property:
         return True
     is_slot = name in fields or isinstance(member, _SLOTS)
@@ -316,23 +316,3 @@ def _is_unchanging(cls: type[Any]) -> bool:
         return False
     bare = look_at(cls)
     return not (bare.leads_on or bare.changes)
-
-
-def may_change_in_use(value: Any) -> bool:
-    """Tell whether a tree may change though no method is called by its name.
-
-    Calling an object may do that, reading a property, or an operator.
-    """
-    runs_code = may_change = False
-    left = [value]
-    for item in left:  # (which grows)
-        kind = type(item)
-        known = None if is_state(item) else pytree.kind_of(kind)
-        if known is None:
-            continue
-        if kind not in (tuple, list, dict):
-            bare = look_at(kind)
-            runs_code |= bare.runs_code
-            may_change |= bare.changes or bare.leads_on
-        left += known.parts(item, known.keys(item))
-    return runs_code and may_change

@@ -46,6 +46,9 @@ _CONSTANTS = (
 )
 
 
+_CARRIED = (-1,)
+
+
 class Raising(NamedTuple):
     """A statement that raises an exception, and the condition that leads to it."""
 
@@ -117,6 +120,24 @@ class Site:
         default_factory=dict, compare=False, repr=False
     )
 
+    def carried(self, sites: list[Site]) -> int:
+        """Return the number of this loop with its condition's value as state."""
+        found = self.variants.get(_CARRIED)
+        if found is None:
+            name = f"{PREFIX}condition"
+            found = self.variants[_CARRIED] = replace(
+                self,
+                ins=(*self.ins, name),
+                outs=(*self.outs, name),
+                rebound=self.rebound.union((name,)),
+                lenient=self.lenient.union((name,)),
+                memory=Memory(),
+                plans=({}, {}),
+                variants={},
+            )
+            sites.append(found)
+        return sites.index(found)
+
     def with_used(
         self, values: tuple[Any, ...], functions: tuple[Callable[..., Any], ...]
     ) -> tuple[Site, tuple[Callable[..., Any], ...]]:
@@ -126,7 +147,7 @@ class Site:
         where that calls code. `functions` return these, too.
         """
         used = [i for i in self.only_read if targets.is_tree(values[i])]
-        used = [i for i in used if targets.may_change_in_use(values[i])]
+        used = [i for i in used if targets.may_change_in_use((values[i],))]
         if not used:
             return self, functions
         key = tuple(used)
