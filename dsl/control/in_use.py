@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from lumijit import pytree
 from lumijit.base import ArrayBase
-from lumijit.control.bare_classes import UNASKED, look_at
+from lumijit.control.bare_classes import is_operator, look_at
 from lumijit.control.bytecode import PLAIN, facts_of, functions_in, is_own, is_users
 from lumijit.control.inert import changes_nothing
 
@@ -29,20 +29,50 @@ _OTHER_CONTAINERS = (set, frozenset, deque)
 _ACTING: Final = frozenset(("next", "print", "map", "filter"))
 
 
+class _Quiet(dict[Any, bool]):
+    """Of classes, whether their objects run no code of a program, nor lead to some."""
+
+    def __missing__(self, cls: Any) -> bool:
+        found = cls in PLAIN or issubclass(cls, _CALLED)
+        found |= issubclass(cls, ArrayBase) and not is_own(cls)
+        if "<locals>" not in cls.__qualname__:
+            if len(self) >= _KNOWN:
+                self.clear()
+            self[cls] = found
+        return found
+
+
+_KNOWN: Final = 1024
+_quiet = _Quiet()
+
+
 def may_act(function: FunctionType, values: Sequence[Any]) -> bool:
     """Tell whether a function may change objects that it gets or finds.
 
     It calls nothing by name that does.
     """
-    names = facts_of(function.__code__).names
-    space = function.__globals__
-    found = [*values, *[space[n] for n in names if n in space]]
+    found = []
+    for value in values:
+        if not _quiet[value.__class__]:
+            found.append(value)
     for cell in function.__closure__ or ():
         try:
-            found.append(cell.cell_contents)
+            value = cell.cell_contents
         except ValueError:
             continue
-    return may_change_in_use(found, names)
+        if not _quiet[value.__class__]:
+            found.append(value)
+    names = facts_of(function.__code__).names
+    space = function.__globals__
+    for name in names:
+        value = space.get(name)
+        if not (_quiet[value.__class__] or _is_library(value)):
+            found.append(value)
+    return bool(found) and may_change_in_use(found, names)
+
+
+def _is_library(value: Any) -> bool:
+    return type(value) is ModuleType and not is_users(value.__name__)
 
 
 def may_change_in_use(
@@ -68,21 +98,14 @@ def _classes_in(values: Sequence[Any], names: set[str]) -> Iterator[type[Any]]:
     left = list(values)
     seen: set[int] = set()
     for item in left:  # (which grows)
-        kind = type(item)
-        if kind in PLAIN or isinstance(item, _CALLED):
-            continue
-        if isinstance(item, ArrayBase) and not is_own(kind):
-            continue
-        if id(item) in seen:
+        if _quiet[item.__class__] or id(item) in seen or _is_library(item):
             continue
         seen.add(id(item))
         if isinstance(item, type):
             yield item  # Whose objects an expression may make.
             continue
-        if kind is ModuleType:
-            if not is_users(item.__name__):
-                continue
-        else:
+        kind = type(item)
+        if kind is not ModuleType:
             yield kind
         known = pytree.kind_of(kind)
         if known is not None:
@@ -109,15 +132,15 @@ def _acts(cls: type[Any], names: Collection[str] | None, called: set[str]) -> bo
     if not any([is_own(c) for c in cls.__mro__]):
         # What is called of others may do anything.
         return any([callable(getattr(cls, name, None)) for name in called])
-    if not (called or look_at(cls).runs_code):
+    bare = look_at(cls)
+    is_used = names is None or not bare.run.isdisjoint(names)
+    if not (called or bare.has_operators or (bare.run and is_used)):
         return False
     for base in filter(is_own, cls.__mro__):
         for name, member in vars(base).items():
             is_asked = type(member) is property if names is None else name in names
-            is_operator = name.startswith("__") and name not in UNASKED
-            if (is_asked or is_operator or name in called) and _may_change(
-                member, called
-            ):
+            is_run = is_asked or name in called or is_operator(name, member)
+            if is_run and _may_change(member, called):
                 return True
     return False
 

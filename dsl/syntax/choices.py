@@ -97,3 +97,6 @@ def _false(*values: Any) -> bool:
 
 def _true(*values: Any) -> bool:
     return True
+
+
+vars(_false)["calls"] = vars(_true)["calls"] = ()

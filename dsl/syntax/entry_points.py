@@ -333,8 +333,7 @@ class Runtime(Choices):
         def none(*entries: Any) -> tuple[Any, ...]:
             return tuple([entries[i] for i in places])
 
-        # Who gives variables of functions around back their values asks for this.
-        vars(turn)["__wrapped__"] = body
+        vars(turn)["calls"], vars(none)["calls"] = (body, cond), ()
         mode = hints.get("mode") or targets.loop_mode()
         return self.if_stmt(cond(*values), values, turn, none, site, mode=mode)
 
@@ -403,6 +402,9 @@ def _last(*values: Any) -> Any:
     return values[-1]
 
 
+vars(_last)["calls"] = ()
+
+
 def _carrying(
     body: Callable[..., tuple[Any, ...]], cond: Callable[..., Any], places: list[int]
 ) -> Callable[..., tuple[Any, ...]]:
@@ -415,6 +417,5 @@ def _carrying(
             state[i] = value
         return (*results, cond(*state))
 
-    # Who gives variables of functions around back their values asks for this.
-    vars(run)["__wrapped__"] = body
+    vars(run)["calls"] = (body, cond)
     return run

@@ -23,6 +23,7 @@ from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.contexts import on_error
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
+from lumijit.syntax.nesting import called_by
 from lumijit.syntax.object_state import Inputs, ObjectState
 from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.slots import Attribute, Slot
@@ -229,8 +230,7 @@ def _returning(function: Callable[..., Any], used: list[int]) -> Callable[..., A
     def run(*args: Any) -> tuple[Any, ...]:
         return (*function(*args), *[args[i] for i in used])
 
-    # Who gives variables of functions around back their values asks for this.
-    vars(run)["__wrapped__"] = function
+    vars(run)["calls"] = (function,)
     return run
 
 
@@ -322,8 +322,7 @@ class SiteState(ObjectState):
         """Leave no value of a function behind when the primitive fails."""
         super().restore_on_error()
         own = self.site.own_names
-        for given in self.functions:
-            function = getattr(given, "__wrapped__", given)
+        for function in called_by(self.functions):
             cells = function.__closure__ if type(function) is FunctionType else None
             if cells:
                 for name, cell in zip(

@@ -164,7 +164,24 @@ def by_a_default(k: Any, x: Any) -> Any:
     return x, KEPT.a
 
 
+def noted(x: Any) -> Any:
+    KEPT.a = KEPT.a * 0.5 + x
+    return x
+
+
+def beside_a_global(k: Any, x: Any) -> Any:
+    """What called functions change is found, whoever calls them."""
+    f, KEPT.a = Filter(x), x
+    for _ in range(k):
+        x = x * 0.25 + f.next
+        noted(x)
+    if k > 4:
+        x = noted(x) + f.next
+    return x, f.a, KEPT.a
+
+
 PROGRAMS = [
+    beside_a_global,
     called,
     called_in_a_branch,
     called_in_conditions,

@@ -61,6 +61,11 @@ class Finding(Walker):
         return self.step()
 
 
+class Equal(Walker):
+    def __eq__(self, other: object) -> Any:
+        return self.step() > other
+
+
 class Slotted(Walker):
     __slots__ = ("a",)
 
@@ -206,6 +211,10 @@ def test_attributes_that_are_found_and_globals(symbolic: bool) -> None:
         f = Finding(x)
         return (x * 2 if k < 5 and f.found > 0.75 else x), f.a
 
+    def equal(k: Any, x: Any) -> Any:
+        f = Equal(x)
+        return (x * 2 if k < 5 and f == 0.75 else x), f.a
+
     def of_the_module(k: Any, x: Any) -> Any:
         WALKER.a = x * 0.5
         while k > 3 and WALKER.next < 1.5:
@@ -213,6 +222,7 @@ def test_attributes_that_are_found_and_globals(symbolic: bool) -> None:
         return k, WALKER.a
 
     check(found, symbolic)
+    check(equal, symbolic)
     check(of_the_module, symbolic)
 
 
