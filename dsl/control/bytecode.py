@@ -51,8 +51,8 @@ MUTATORS |= {"remove", "sort", "reverse", "popitem", "delattr", "setattr", "exec
 MUTATORS |= {"__setattr__", "__setitem__", "eval", "setitem", "delitem", "iconcat"}
 MUTATORS |= {"heappush", "heappop", "heapify", "heapreplace", "heappushpop"}
 MUTATORS |= {"insort", "insort_left", "insort_right", "shuffle"}
-_SIGNS = ("add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow")
-_SIGNS += ("rshift", "sub", "truediv", "xor")
+_SIGNS = ["add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow"]
+_SIGNS += ["rshift", "sub", "truediv", "xor"]
 MUTATORS |= {form.format(sign) for sign in _SIGNS for form in ("i{}", "__i{}__")}
 # What finds attributes and variables by names that are computed, or texts.
 _BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}

@@ -46,7 +46,7 @@ _KNOWN: Final = 1024
 _quiet = _Quiet()
 
 
-def may_act(function: FunctionType, values: Sequence[Any]) -> bool:
+def may_act(function: Any, values: Sequence[Any]) -> bool:
     """Tell whether a function may change objects that it gets or finds.
 
     It calls nothing by name that does.

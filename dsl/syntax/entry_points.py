@@ -253,10 +253,10 @@ class Runtime(Choices):
         if cond is not _last and targets.may_act(cond, inputs):
             # It is evaluated once before each turn: its value is state.
             first = cond(*inputs) if first is None else first
-            functions = _last, _carrying(body, cond, places)
-            rest = where.carried(self.sites), True, first
-            left = self.while_loop((*inputs, first), *functions, *rest, **hints)
-            return left[:-1]
+            carrying = _carrying(body, cond, places)
+            given = (*inputs, first), _last, carrying, where.carried(self.sites)
+            ended: tuple[Any, ...] = self.while_loop(*given, True, first, **hints)
+            return ended[:-1]
         late = [
             k
             for k, i in enumerate(places)
