@@ -54,9 +54,8 @@ _GENERATED = "<string>"
 _WRITTEN = {"__init__", "__setattr__", "__delattr__"}
 # What makes objects of a class that isn't mentioned.
 _MAKING = {"type", "__class__", "copy", "deepcopy", *_MAKERS}
-# Who assigns attributes is known, and these change nothing.
-_UNASKED = {"__eq__", "__hash__", "__repr__", "__replace__", "__getstate__"}
-_UNASKED |= _MAKERS | _WRITTEN
+# Who assigns attributes is known, as is who makes objects.
+_UNASKED = {"__repr__", "__replace__", "__getstate__", *_MAKERS, *_WRITTEN}
 _SLOTS = (MemberDescriptorType, GetSetDescriptorType, staticmethod, classmethod)
 
 
@@ -78,11 +77,12 @@ class Bare:
         "changes",
         "cls",
         "fields",
+        "has_operators",
         "is_tree",
         "leads_on",
         "makes",
         "names",
-        "runs_code",
+        "run",
         "stored",
     )
 
@@ -106,10 +106,11 @@ class Bare:
         self.changes = any([c not in SILENT and not is_own(c) for c in self._mro])
         #: Whether a program's code makes objects, which may change what it is given.
         self.makes = self.changes
-        #: Whether calls of objects, operators or attributes that are read call code.
-        self.runs_code = any(
-            [_is_run(k, m, fields) for space in own for k, m in space.items()]
-        )
+        # Operators and attributes that call code when they are used.
+        members = [item for space in own for item in space.items()]
+        self.run = frozenset([k for k, m in members if _is_run(k, m, fields)])
+        #: Whether there are operators among them, calls of objects, too.
+        self.has_operators = any([name.startswith("__") for name in self.run])
         self.leads_on: bool = is_own(type(cls)) or not self._is_bare(fields)
         #: Whether methods mention more than fields: methods of others, maybe.
         self.calls_others = not self.names.keys() <= fields
@@ -222,11 +223,18 @@ class Bare:
 def _is_run(name: str, member: Any, fields: set[str]) -> bool:
     """Tell whether a member of a class is called where nobody names a method."""
     if type(member) is FunctionType:
-        return name.startswith("__") and name not in _UNASKED
+        return is_operator(name, member)
     if type(member) is property:
         return True
     is_slot = name in fields or isinstance(member, _SLOTS)
     return hasattr(type(member), "__get__") and not is_slot
+
+
+def is_operator(name: str, member: Any) -> bool:
+    """Tell whether a member of a class is called by Python, and a program's code."""
+    if type(member) is not FunctionType or not name.startswith("__"):
+        return False
+    return name not in _UNASKED and member.__code__.co_filename != _GENERATED
 
 
 _KNOWN: dict[type[Any], Bare] = {}
@@ -316,23 +324,3 @@ def _is_unchanging(cls: type[Any]) -> bool:
         return False
     bare = look_at(cls)
     return not (bare.leads_on or bare.changes)
-
-
-def may_change_in_use(value: Any) -> bool:
-    """Tell whether a tree may change though no method is called by its name.
-
-    Calling an object may do that, reading a property, or an operator.
-    """
-    runs_code = may_change = False
-    left = [value]
-    for item in left:  # (which grows)
-        kind = type(item)
-        known = None if is_state(item) else pytree.kind_of(kind)
-        if known is None:
-            continue
-        if kind not in (tuple, list, dict):
-            bare = look_at(kind)
-            runs_code |= bare.runs_code
-            may_change |= bare.changes or bare.leads_on
-        left += known.parts(item, known.keys(item))
-    return runs_code and may_change

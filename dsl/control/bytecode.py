@@ -49,11 +49,14 @@ PLAIN = {
 MUTATORS = {"append", "extend", "insert", "pop", "clear", "update", "setdefault"}
 MUTATORS |= {"remove", "sort", "reverse", "popitem", "delattr", "setattr", "exec"}
 MUTATORS |= {"__setattr__", "__setitem__", "eval", "setitem", "delitem", "iconcat"}
-MUTATORS |= {"heappush", "heappop", "heapify", "heapreplace", "heappushpop", "iadd"}
+MUTATORS |= {"heappush", "heappop", "heapify", "heapreplace", "heappushpop"}
 MUTATORS |= {"insort", "insort_left", "insort_right", "shuffle"}
-# What finds attributes by names that are computed.
+_SIGNS = ["add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow"]
+_SIGNS += ["rshift", "sub", "truediv", "xor"]
+MUTATORS |= {form.format(sign) for sign in _SIGNS for form in ("i{}", "__i{}__")}
+# What finds attributes and variables by names that are computed, or texts.
 _BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
-_BY_NAME |= {"__dict__", "__getattribute__"}
+_BY_NAME |= {"__dict__", "__getattribute__", "globals"}
 # What imports modules by names that are computed, or texts.
 _IMPORTERS = {"import_module", "__import__"}
 # What decorators leave, ours among them.
@@ -160,6 +163,9 @@ def _facts(code: CodeType) -> Facts:
     stores |= not MUTATORS.isdisjoint(names)
     changes = stores or is_in_place or bool(used & _IN_PLACE)
     computes = not _BY_NAME.isdisjoint(names)
+    if computes:
+        texts = [c for inner in codes_in(code) for c in inner.co_consts]
+        names.update(dict.fromkeys([c for c in texts if type(c) is str]))
     assigned = frozenset(attributes)
     imports = bool(used & _IMPORT) or not _IMPORTERS.isdisjoint(names)
     changing = rebinds, globals_too, assigned, stores, changes

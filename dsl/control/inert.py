@@ -83,6 +83,10 @@ class Inert:
         changes = CHANGES | GROWS if found & _CHANGES else CHANGES
         return not look_at_values(values) & (changes | LEADS)
 
+    def changes_nothing(self, function: Any) -> bool:
+        """Tell whether a function assigns and works in place nowhere."""
+        return not self._look(function) & (_LEAVES | _CHANGES | _STORES)
+
     def _look(self, function: Any) -> int:
         if type(function) is not FunctionType:
             return 0 if _is_exported(function) else _LEAVES
@@ -227,3 +231,8 @@ def need_no_watch(functions: Sequence[Any], values: Sequence[Any]) -> bool:
 def are_still(functions: Sequence[Any], values: Sequence[Any]) -> bool:
     """Tell whether functions leave the trees that they get as they are."""
     return Inert().are_still(functions, values)
+
+
+def changes_nothing(function: Any) -> bool:
+    """Tell whether a function assigns and works in place nowhere."""
+    return Inert().changes_nothing(function)

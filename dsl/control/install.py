@@ -20,10 +20,10 @@ from lumijit.compiler.ir.trace import running_lanes
 from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import checks
 from lumijit.control import identity
-from lumijit.control.bare_classes import may_change_in_use
 from lumijit.control.bytecode import PLAIN
 from lumijit.control.captured_state import left_alone, standing_in, watch
 from lumijit.control.conditional import run_if
+from lumijit.control.in_use import may_act, may_change_in_use
 from lumijit.control.inert import are_still
 from lumijit.control.locations import places_of
 from lumijit.control.loop import run_loop
@@ -181,6 +181,7 @@ targets.brought_back = identity.brought_back
 targets.is_array = _is_array
 targets.is_part = lambda value: kind_of(type(value)) is not None
 targets.is_tree = _is_tree
+targets.may_act = may_act
 targets.may_change_in_use = may_change_in_use
 targets.holds = _holds
 targets.is_idle = is_idle

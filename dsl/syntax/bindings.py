@@ -57,8 +57,10 @@ class Targets:
         is_part: Tells whether a value is a container or a nested array.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
             function that receives it may change in place.
-        may_change_in_use: Tells whether a tree may change where nobody receives it:
-            by calls of objects in it, their properties and operators.
+        may_act: `may_act(function, values)` tells whether an expression may change
+            objects though it calls nothing by name that does.
+        may_change_in_use: Tells whether values may change where nobody receives them:
+            by calls of objects in them, their properties and operators.
         runs_plain: Tells whether arrays count as numbers, one lane of each.
         plain_range: Makes the range for bounds of which none is an array.
         is_idle: Tells whether no lane is active in evaluated control flow.
@@ -101,6 +103,7 @@ class Targets:
     plain_range: Callable[..., Any]
     is_part: Callable[[Any], bool]
     is_tree: Callable[[Any], bool]
+    may_act: Callable[..., bool]
     may_change_in_use: Callable[[Any], bool]
     logical_and: Callable[[Any, Any], Any]
     logical_or: Callable[[Any, Any], Any]

@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 from lumijit.runtime import errors
 from lumijit.runtime.tracebacks import hides_frames
 from lumijit.syntax.bindings import targets
-from lumijit.syntax.conditions import Conditions, Forced
+from lumijit.syntax.choices import Choices
+from lumijit.syntax.conditions import Forced
 from lumijit.syntax.handed import Parted
-from lumijit.syntax.object_state import Inputs, ObjectState, attempts
+from lumijit.syntax.object_state import attempts
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.ranges import ArrayRange, item, make_range
 from lumijit.syntax.site import (
@@ -35,7 +36,7 @@ from lumijit.syntax.undefined import Undefined, fail, note_unset
 _MOST_PARTED = 3
 
 
-class Runtime(Conditions):
+class Runtime(Choices):
     """The helpers of one rewritten function, which calls it `RUNTIME`."""
 
     ArrayRange = ArrayRange
@@ -44,63 +45,6 @@ class Runtime(Conditions):
     locals = staticmethod(builtins.locals)
     iter = staticmethod(builtins.iter)
     aiter = staticmethod(builtins.aiter)
-
-    def __init__(self, sites: list[Site]) -> None:
-        """Serve the constructs `sites`."""
-        self.sites = sites
-
-    # Conditional expressions.
-
-    def choose(
-        self,
-        test: Any,
-        values: tuple[Any, ...],
-        yes: Callable[..., Any],
-        no: Callable[..., Any],
-        site: int,
-    ) -> Any:
-        """Evaluate a conditional expression whose condition is an array.
-
-        If it binds variables, return a tuple: their values come after its own.
-        """
-        where = self.sites[site]
-        count = len(where.outs)
-        labels = where.ins if values else ()
-
-        def attempt(slots: tuple[Slot, ...], watch: Any) -> Any:
-            state = ObjectState(slots, watch)
-            state.hand(dict(zip(labels, values, strict=True)), {}, where)
-            names = state.labels_of_slots((*labels, *where.outs))
-            trees = () if state.handed is None else state.handed.originals
-            changing = [k for k, name in enumerate(labels) if name in trees]
-
-            def side(function: Callable[..., Any]) -> Callable[..., Any]:
-                def run(*args: Any) -> tuple[Any, ...]:
-                    state.write(args[len(values) :])
-                    inputs = args[: len(values)]
-                    value = state.run(function, inputs, "a side", labels)
-                    results = value if count > 1 else (value,)
-                    return (*results, *[inputs[k] for k in changing], *state.read())
-
-                return run
-
-            state.restore_on_error()
-            merged = targets.if_stmt(
-                (*values, *state.before),
-                test,
-                side(yes),
-                side(no),
-                arg_labels=(*labels, *names),
-                rv_labels=(*where.outs, *[labels[k] for k in changing], *names),
-            )
-            changed = merged[count:]
-            for k, value in zip(changing, changed, strict=False):
-                state.bring_back(labels[k], value)
-            state.finish(changed[len(changing) :])
-            targets.settle(merged[:count])
-            return merged[:count] if count > 1 else merged[0]
-
-        return attempts(Inputs(where, values, labels), (yes, no), attempt)
 
     # Variables without a value.
 
@@ -306,6 +250,13 @@ class Runtime(Conditions):
         if where.raising is not None:
             self._refuse_raise(where, where.raising)
         inputs = tuple(state)
+        if cond is not _last and targets.may_act(cond, inputs):
+            # It is evaluated once before each turn: its value is state.
+            first = cond(*inputs) if first is None else first
+            carrying = _carrying(body, cond, places)
+            given = (*inputs, first), _last, carrying, where.carried(self.sites)
+            ended: tuple[Any, ...] = self.while_loop(*given, True, first, **hints)
+            return ended[:-1]
         late = [
             k
             for k, i in enumerate(places)
@@ -382,8 +333,7 @@ class Runtime(Conditions):
         def none(*entries: Any) -> tuple[Any, ...]:
             return tuple([entries[i] for i in places])
 
-        # Who gives variables of functions around back their values asks for this.
-        vars(turn)["__wrapped__"] = body
+        vars(turn)["calls"], vars(none)["calls"] = (body, cond), ()
         mode = hints.get("mode") or targets.loop_mode()
         return self.if_stmt(cond(*values), values, turn, none, site, mode=mode)
 
@@ -445,3 +395,27 @@ class Runtime(Conditions):
                 found[k] = value
         state.finish(found[rest:])
         return state.final(outs, [found[k] for k in goals])
+
+
+def _last(*values: Any) -> Any:
+    """Return the value of a loop's condition, which is the last one of its state."""
+    return values[-1]
+
+
+vars(_last)["calls"] = ()
+
+
+def _carrying(
+    body: Callable[..., tuple[Any, ...]], cond: Callable[..., Any], places: list[int]
+) -> Callable[..., tuple[Any, ...]]:
+    """Return a body that evaluates the condition of the next turn, too."""
+
+    def run(*args: Any) -> tuple[Any, ...]:
+        state = list(args[:-1])
+        results = body(*state)
+        for i, value in zip(places, results, strict=True):
+            state[i] = value
+        return (*results, cond(*state))
+
+    vars(run)["calls"] = (body, cond)
+    return run

@@ -31,9 +31,6 @@ from lumijit.syntax.truth import (
     truth_test,
 )
 
-#: Operands up to this many nodes are copied instead of passed through a call.
-_COPY_LIMIT = 24
-
 
 class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     """Returns rewritten copies of expressions and simple statements."""
@@ -100,10 +97,10 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         for position in range(1, len(node.values)):
             if self._is_conditional(node.values[position]):
                 return self._combine_apart(node, is_and, position)
-        values = [self.visit(value) for value in node.values]
-        if truth_counts(node):
-            values[1:] = [build.call("truth", value) for value in values[1:]]
-        return self._combine(is_and, values)
+        result = self.visit(node.values[0])
+        for value in node.values[1:]:
+            result = self._combine(is_and, result, value, truth_counts(node))
+        return result
 
     def _is_conditional(self, value: Any) -> bool:
         """Tell whether an operand must not run for those who don't get there."""
@@ -142,28 +139,35 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             note_truth_counts(joined)
         return joined
 
-    def _combine(self, is_and: bool, values: list[Any]) -> Any:
-        result = values[0]
-        for position, value in enumerate(values[1:], start=1):
-            if _size_of(value) > _COPY_LIMIT:
-                rest = self._combine(is_and, values[position:])
-                return self._combine_once(is_and, result, rest)
-            result = self._combine_copied(is_and, result, value)
-        return result
+    def _combine(self, is_and: bool, left: Any, value: Any, is_test: bool) -> Any:
+        """Combine a rewritten operand with one that is a function of its variables.
 
-    def _combine_copied(self, is_and: bool, left: Any, right: Any) -> Any:
-        """Write the right operand twice: for the plain and for the array case."""
+        Where the left one is plain, it stands there as it is. (What waits has to.)
+        """
+        right = self.visit(value)
+        if is_test:
+            right = build.call("truth", right)
+        if has_suspension(value):
+            return self._combine_once(is_and, left, right)
         temp = self.definitions.new_name("t")
         operator = build.both if is_and else build.either
-        combine = "logical_and" if is_and else "logical_or"
+        params = self._params(effects_of(value))
+        kind = "and" if is_and else "or"
+        site = self.definitions.site(value, kind, params, ["value"])
+        joined = build.call(
+            "join",
+            build.constant(is_and),
+            build.name(temp),
+            build.pack(list(map(build.name, params))),
+            build.name(self._function(value, params, [], is_test)),
+            build.constant(site),
+        )
         return build.choice(
-            self._is_plain(temp, left),
-            operator(build.name(temp), right),
-            build.call(combine, build.name(temp), build.duplicate(right)),
+            self._is_plain(temp, left), operator(build.name(temp), right), joined
         )
 
     def _combine_once(self, is_and: bool, left: Any, right: Any) -> Any:
-        """Write the right operand once, where it is long."""
+        """Write the right operand once."""
         temp = self.definitions.new_name("t")
         enter = build.call(
             "needs_right", build.walrus(temp, left), build.constant(is_and)
@@ -193,48 +197,23 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
     def _rewrite_Compare(self, node: Any) -> Any:
         if len(node.ops) == 1 or is_plain_test(node):
             return self._copy(node)
-        position = self._conditional_end(node)
-        if position:
-            return self._chain_apart(node, position)
-        links = []
-        left = self.visit(node.left)
-        for position, operator in enumerate(node.ops):
-            right = self.visit(node.comparators[position])
-            again = right
-            if position + 1 < len(node.ops) and not isinstance(right, gast.Constant):
+        return self._rewrite_BoolOp(self._apart(node))
+
+    def _apart(self, node: Any) -> Any:
+        """Return `a < b < c` as `a < (t := b) and t < c`, the same one each time."""
+        found = getattr(node, "apart", None)
+        if found is None:
+            between, *rest = node.comparators
+            again = between
+            if not isinstance(between, gast.Constant):
                 temp = self.definitions.new_name("t")
-                right, again = build.walrus(temp, right), build.name(temp)
-            link = gast.Compare(left=left, ops=[operator], comparators=[right])
-            links.append(build.located(link, node))
-            left = build.duplicate(again)
-        return self._combine_chain(links)
-
-    def _conditional_end(self, node: Any) -> int:
-        """Return from where on operands of a chain must not run for all; 0: nowhere."""
-        ends = enumerate(node.comparators[1:], start=1)
-        return next((k for k, value in ends if self._is_conditional(value)), 0)
-
-    def _chain_apart(self, node: Any, position: int) -> Any:
-        """Write `a < b < c` as `a < (t := b) and t < c`."""
-        temp = self.definitions.new_name("t")
-        before, after = node.comparators[:position], node.comparators[position:]
-        before[-1] = build.walrus(temp, before[-1])
-        first = gast.Compare(node.left, node.ops[:position], before)
-        second = gast.Compare(build.name(temp), node.ops[position:], after)
-        links = [build.located(link, node) for link in (first, second)]
-        joined = build.located(gast.BoolOp(gast.And(), links), node)
-        return self._combine_apart(joined, True, 1)
-
-    def _combine_chain(self, links: list[Any]) -> Any:
-        # A link binds the operand that the next one reads, so that the links must
-        # be combined from the left; all but the first are written twice.
-        result = links[0]
-        for link in links[1:]:
-            if _size_of(link) > _COPY_LIMIT:
-                result = self._combine_once(True, result, link)
-            else:
-                result = self._combine_copied(True, result, link)
-        return result
+                between, again = build.walrus(temp, between), build.name(temp)
+            first = gast.Compare(node.left, node.ops[:1], [between])
+            second = gast.Compare(again, node.ops[1:], rest)
+            links = [build.located(link, node) for link in (first, second)]
+            joined = gast.BoolOp(gast.And(), links)
+            found = node.apart = build.located(joined, node)
+        return found
 
     def _rewrite_IfExp(self, node: Any) -> Any:
         if is_plain_test(node.test):
@@ -263,15 +242,20 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             params += sorted((names & effects.reads) - set(params))
         return params
 
-    def _function(self, node: Any, params: list[str], bound: list[str]) -> str:
+    def _function(
+        self, node: Any, params: list[str], bound: list[str], is_test: bool = False
+    ) -> str:
         """Define a function of `params` that returns the expression `node`.
 
-        If that binds variables, a tuple: their values come after its own.
+        If that binds variables, a tuple: their values come after its own. Of a test,
+        only the truth counts.
         """
         definitions = self.definitions
         identifier, is_new = definitions.function_of(node, f"value{node.lineno}_")
         if is_new:
             value = self.visit(node)
+            if is_test:
+                value = build.call("truth", value)
             if bound:
                 value = build.pack([value, *map(definitions.value_or_none, bound)])
             result = gast.Return(value=value)
@@ -387,7 +371,3 @@ def _is_rewritten(part: Any) -> bool:
     is_not = isinstance(part, gast.UnaryOp) and isinstance(part.op, gast.Not)
     is_chain = isinstance(part, gast.Compare) and len(part.ops) > 1
     return is_not or is_chain or isinstance(part, (gast.BoolOp, gast.IfExp))
-
-
-def _size_of(node: Any) -> int:
-    return sum(1 for _ in gast.walk(node))

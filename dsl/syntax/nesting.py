@@ -1,12 +1,14 @@
 """Recursion of decorated functions: where it ends, and where it has no end.
 
 Which constructs are being vectorized is known to `object_state`; what becomes of a
-branch that nobody reaches is up to `control.recursion`.
+branch that nobody reaches is up to `control.recursion`. Owns, too, what a construct's
+functions consist of.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from typing import Any
 
 from lumijit.runtime import errors
@@ -76,3 +78,16 @@ def _endless_text(site: Any, how: str, fix: str) -> str:
         "by then",
         fix,
     )
+
+
+def called_by(functions: Iterable[Any]) -> tuple[Any, ...]:
+    """List functions, and for those that tell which others they call, these."""
+    found = []
+    left = list(functions)
+    for function in left:  # (which grows)
+        calls = getattr(function, "calls", None)
+        if calls is None:
+            found.append(function)
+        else:
+            left += calls
+    return tuple(found)

@@ -19,7 +19,7 @@ from lumijit.runtime.errors import StateError
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
 from lumijit.syntax.lineage import Lineage
-from lumijit.syntax.nesting import NobodyLeft, check_depth, depth_of
+from lumijit.syntax.nesting import NobodyLeft, called_by, check_depth, depth_of
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.slots import Attribute, Found, Slot, Whole
 
@@ -397,6 +397,7 @@ def attempts(
         functions: its functions.
         run: gets the slots to use as state, and what is watched.
     """
+    functions = called_by(functions)
     outer = _running.get()
     depth = depth_of(inputs.site, outer)
     if depth and targets.is_idle():

@@ -23,6 +23,7 @@ from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.contexts import on_error
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
+from lumijit.syntax.nesting import called_by
 from lumijit.syntax.object_state import Inputs, ObjectState
 from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.slots import Attribute, Slot
@@ -44,6 +45,9 @@ _CONSTANTS = (
     ModuleType,
     Undefined,
 )
+
+
+_CARRIED = (-1,)
 
 
 class Raising(NamedTuple):
@@ -117,6 +121,24 @@ class Site:
         default_factory=dict, compare=False, repr=False
     )
 
+    def carried(self, sites: list[Site]) -> int:
+        """Return the number of this loop with its condition's value as state."""
+        found = self.variants.get(_CARRIED)
+        if found is None:
+            name = f"{PREFIX}condition"
+            found = self.variants[_CARRIED] = replace(
+                self,
+                ins=(*self.ins, name),
+                outs=(*self.outs, name),
+                rebound=self.rebound.union((name,)),
+                lenient=self.lenient.union((name,)),
+                memory=Memory(),
+                plans=({}, {}),
+                variants={},
+            )
+            sites.append(found)
+        return sites.index(found)
+
     def with_used(
         self, values: tuple[Any, ...], functions: tuple[Callable[..., Any], ...]
     ) -> tuple[Site, tuple[Callable[..., Any], ...]]:
@@ -126,7 +148,7 @@ class Site:
         where that calls code. `functions` return these, too.
         """
         used = [i for i in self.only_read if targets.is_tree(values[i])]
-        used = [i for i in used if targets.may_change_in_use(values[i])]
+        used = [i for i in used if targets.may_change_in_use((values[i],))]
         if not used:
             return self, functions
         key = tuple(used)
@@ -208,8 +230,7 @@ def _returning(function: Callable[..., Any], used: list[int]) -> Callable[..., A
     def run(*args: Any) -> tuple[Any, ...]:
         return (*function(*args), *[args[i] for i in used])
 
-    # Who gives variables of functions around back their values asks for this.
-    vars(run)["__wrapped__"] = function
+    vars(run)["calls"] = (function,)
     return run
 
 
@@ -301,8 +322,7 @@ class SiteState(ObjectState):
         """Leave no value of a function behind when the primitive fails."""
         super().restore_on_error()
         own = self.site.own_names
-        for given in self.functions:
-            function = getattr(given, "__wrapped__", given)
+        for function in called_by(self.functions):
             cells = function.__closure__ if type(function) is FunctionType else None
             if cells:
                 for name, cell in zip(

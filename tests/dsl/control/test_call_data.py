@@ -318,13 +318,13 @@ KEPT: list[Any] = []
 def test_results_kept_between_callables() -> None:
     """Callables share a scope, so one may use what another has computed.
 
-    Nothing that is found may keep it; what `globals()` returns isn't.
+    Nothing that is found may keep it; names that are computed aren't.
     """
     _keep, things = instances(Thing, 5)
     KEPT.clear()
 
     def both(s: Thing, x: Any) -> Any:
-        kept = globals()["KEPT"]
+        kept = globals()["".join(("KE", "PT"))]
         if not kept:
             state = (UInt(0), x)
             kept.append(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import lumijit as lj
-from lumijit.control.bare_classes import may_change_in_use
+from lumijit.control.in_use import may_change_in_use
 from lumijit.control.inert import need_no_watch
 from lumijit.llvm import Float, Int
 from lumijit.llvm.ad import PCG32, Float64
@@ -164,7 +164,24 @@ def by_a_default(k: Any, x: Any) -> Any:
     return x, KEPT.a
 
 
+def noted(x: Any) -> Any:
+    KEPT.a = KEPT.a * 0.5 + x
+    return x
+
+
+def beside_a_global(k: Any, x: Any) -> Any:
+    """What called functions change is found, whoever calls them."""
+    f, KEPT.a = Filter(x), x
+    for _ in range(k):
+        x = x * 0.25 + f.next
+        noted(x)
+    if k > 4:
+        x = noted(x) + f.next
+    return x, f.a, KEPT.a
+
+
 PROGRAMS = [
+    beside_a_global,
     called,
     called_in_a_branch,
     called_in_conditions,
@@ -187,11 +204,11 @@ def test_as_element_by_element(function: Program, symbolic: bool) -> None:
 
 def test_which_may_change() -> None:
     x = Float(1)
-    assert may_change_in_use(Filter(x))
+    assert may_change_in_use((Filter(x),))
     assert may_change_in_use([{"a": (1, Pair(Filter(x), x))}])
     # Methods that are called by their names are seen in the code.
-    assert not may_change_in_use(Look(x))
-    assert not may_change_in_use(PCG32())
+    assert not may_change_in_use((Look(x),))
+    assert not may_change_in_use((PCG32(),))
     # Nothing is changed.
     assert not may_change_in_use([Vector(x), Pair(x, 1)])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import json
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..programs.modes import flags_of
 
 scale = 2
 calls: list[int] = []
-total = Float(0, 0)
+total: Any = Float(0, 0)
 
 
 def made() -> int:
@@ -83,3 +84,58 @@ def test_loops_have_what_methods_assign_as_state(mode: str) -> None:
     with flags_of(mode):
         assert list(turns(Float(1, 2), "add")) == [8, 16]
     assert list(total) == [7, 14]
+
+
+def by_globals(x: Float) -> None:
+    globals()["total"][0] += x
+
+
+def by_variables(x: Float) -> None:
+    vars(sys.modules[__name__])["total"][0] += x
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("change", [by_globals, by_variables])
+def test_branches_change_what_is_named_by_texts(mode: str, change: Any) -> None:
+    global total
+    total = [Float(1, 1, 1)]
+
+    @dr.syntax
+    def f(x: Float) -> Float:
+        if x > 1:
+            change(x)
+        return x
+
+    with flags_of(mode):
+        f(Float(1, 2, 3))
+    assert list(total[0]) == [1, 3, 4]
+
+
+def in_place(x: Float) -> None:
+    operator.imul(total, x)
+
+
+def by_method(x: Float) -> None:
+    total.__imul__(x)
+
+
+@dr.syntax
+def changes_in_place(x: Float) -> None:
+    if x > 1:
+        in_place(x)
+
+
+@dr.syntax
+def changes_by_method(x: Float) -> None:
+    if x > 1:
+        by_method(x)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("change", [changes_in_place, changes_by_method])
+def test_branches_change_arrays_by_functions(mode: str, change: Any) -> None:
+    global total
+    total = Float(1, 1, 1)
+    with flags_of(mode):
+        change(Float(1, 2, 3))
+    assert list(total) == [1, 2, 3]

@@ -247,6 +247,7 @@ class Control:
             while_loop=self.while_loop,
             if_stmt=self.if_stmt,
             is_array=is_lanes,
+            may_act=_never,
             is_integer_array=lambda v: is_lanes(v) and v.values.dtype.kind in "iu",
             logical_and=lambda a, b: Lanes(np.logical_and(_raw(a), _raw(b))),
             logical_or=lambda a, b: Lanes(np.logical_or(_raw(a), _raw(b))),
