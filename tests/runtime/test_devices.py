@@ -513,8 +513,8 @@ def test_the_kernel_that_fails_is_named(driver: Driver) -> None:
     device = CudaDevice(DeviceId("cuda"))
     kernel = device.load(bytes(8), "first", "k")
     driver.failures |= dict.fromkeys(("cuLaunchKernel", "cuGraphLaunch"), 2)
+    twice = device.planned([Planned(kernel, 0, 8, 7, 1)] * 2)
     with pytest.raises(AllocationError, match="launching kernel first"):
-        twice = device.planned([Planned(kernel, 0, 8, 7, 1)] * 2)
         device.launch_all(twice, bytes(8))
     driver.failures["cuCtxSetCurrent"] = 201
     driver.launched.clear()
