@@ -293,11 +293,14 @@ class CudaDevice(Attached):
     def planned(self, launches: Sequence[Planned]) -> Together:
         """Return launches as what starts all of them by one call, if that can be."""
         limit = nvptx.PARAMETER_BYTES
-        if any([stop - start > limit for _, start, stop, _, _ in launches]):
-            return Together(launches, None)
-        self._enter()
-        jobs = [k.words + job(start, n, block) for k, start, _, n, block in launches]
-        return Together(launches, self._launcher.graph(b"".join(jobs)))
+        graph = None
+        if not any([stop - start > limit for _, start, stop, _, _ in launches]):
+            jobs = [k.words + job(start, n, size) for k, start, _, n, size in launches]
+            self._enter()
+            # (An old driver lacks functions for graphs, or there is no memory for one.)
+            with suppress(AttributeError, BackendError):
+                graph = self._launcher.graph(b"".join(jobs))
+        return Together(launches, graph)
 
     def launch_all(self, planned: Together, data: bytes) -> None:
         """Start kernels, all by one call."""

@@ -490,6 +490,10 @@ def test_slots_are_parameters(driver: Driver) -> None:
     driver.calls.clear()
     del planned
     assert driver.calls == ["cuGraphExecDestroy"]
+    driver.failures["cuGraphInstantiateWithFlags"] = 801
+    driver.launched.clear()
+    device.launch_all(device.planned(launches), struct.pack("<4Q", 5, 6, 7, 8))
+    assert len(driver.launched) == 3
     driver.calls.clear()
     device.launch(plain, bytes(nvptx.PARAMETER_BYTES + 8), 7, 1)
     far = Planned(plain, 0, nvptx.PARAMETER_BYTES + 8, 7, 1)
