@@ -18,6 +18,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import default_of, make_struct, struct_fields
+from lumijit.runtime.device import DeviceId
 from lumijit.runtime.dtypes import INT64, DType
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
 from lumijit.scalar_arrays import HostArray
@@ -26,7 +27,8 @@ from lumijit.spec import DYNAMIC, TENSOR, ArraySpec
 
 Shape = int | typing.Sequence[int]
 # Makes a node of a type and a size; the last argument is the value of its entries.
-MakeNode = Callable[[DType, int, Any], Node]
+# Given a type, a size, a value, and where arrays of the class are.
+MakeNode = Callable[[DType, int, Any, DeviceId | None], Node]
 
 
 def zeros(dtype: type[Any], shape: Shape = 1) -> Any:
@@ -96,9 +98,9 @@ def opaque_full(dtype: type[Any], value: Any, shape: Shape) -> Any:
     """Make an instance filled with one value that lies in memory."""
     value = _entry(dtype, value, "lumijit.opaque")
 
-    def node(entry: DType, size: int, value: Any) -> Node:
+    def node(entry: DType, size: int, value: Any, where: DeviceId | None) -> Node:
         made = number_node(value, entry, "lumijit.opaque", False, size)
-        return instance_registry.opaque(made)
+        return instance_registry.opaque(made, where)
 
     return _make("lumijit.opaque", dtype, shape, value, node)
 
@@ -118,7 +120,7 @@ def empty(dtype: type[Any], shape: Shape = 1) -> Any:
     5
     """
 
-    def node(entry: DType, size: int, _: Any) -> Node:
+    def node(entry: DType, size: int, *_: Any) -> Node:
         return trace.undefined(entry, size)
 
     return _make("lumijit.empty", dtype, shape, 0, node)
@@ -151,7 +153,7 @@ def _make(
     if issubclass(dtype, ArrayBase) and hasattr(dtype, "_spec"):
         sizes = array_sizes(construct, dtype, shape)
 
-        def default(entry: DType, size: int, value: Any) -> Node:
+        def default(entry: DType, size: int, value: Any, *_: Any) -> Node:
             return number_node(value, entry, construct, False, size)
 
         return _filled(construct, dtype, sizes, value, make_node or default)
@@ -267,8 +269,8 @@ def _filled(
         flat = _filled(construct, cls._flat_class(), (count,), value, make_node)
         return cls._of(flat, sizes)
     if issubclass(cls, FlatArray):
-        node = make_node(entry, sizes[0], value)
         device = cls._spec.backend.device
+        node = make_node(entry, sizes[0], value, device)
         if device is not None:
             node = instance_registry.placed(node, device)
         return wrap_flat(cls, node)

@@ -236,6 +236,7 @@ def numpy_pair(is_one: bool) -> tuple[Any, Any]:
     return (one, one) if is_one else (one, other)
 
 
+@pytest.mark.host("shares the memory of NumPy")
 @pytest.mark.parametrize("decorate", [lj.kernel, lj.freeze])
 @pytest.mark.parametrize("first", [False, True])
 def test_inputs_of_one_numpy_array(decorate: Any, first: bool) -> None:
