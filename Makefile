@@ -88,6 +88,7 @@ docs: $(INSTALLED)
 # Without a GPU, the tests of GPUs are skipped, and the last line says what is missing.
 gpu: $(INSTALLED)
 	$(BIN)/python -m pytest $(PARALLEL) -rs tests/runtime/test_devices.py \
+	  tests/runtime/test_cuda_driver.py \
 	  tests/compiler/test_ptx.py tests/compiler/test_cooperative.py \
 	  tests/dsl/test_cuda.py tests/dsl/test_devices.py tests/dsl/test_gpu.py
 	if $(BIN)/python -c "import lumijit as dr; exit(not dr.has_backend(dr.JitBackend.CUDA))"; \

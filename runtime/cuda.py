@@ -176,6 +176,10 @@ class CudaDevice(Attached):
         copied = copy(start, c_void_p(source), size, self._stream)
         check(copied, "copying to the GPU")
 
+    def write(self, address: int, data: bytes) -> None:
+        """Copy bytes, in order with the launches."""
+        check(self._launcher.write(address, data), "copying to the GPU")
+
     def copy_out(self, address: int, size_bytes: int) -> Bytes:
         """Copy to the host, after all that was launched."""
         if not size_bytes:

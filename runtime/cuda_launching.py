@@ -20,7 +20,7 @@ from lumijit.runtime.libcuda import check
 
 #: The most blocks of a grid: threads go on behind it.
 GRID = 2**31 - 1
-_SYMBOLS = "gpu_launch_all", "gpu_relaunch_all"
+_SYMBOLS = "gpu_launch_all", "gpu_relaunch_all", "gpu_write"
 # A kernel's own words: the function, threads of a block, how many elements these
 # compute (0: what the launch says), and the most blocks. Those of a launch: where its
 # slots begin, how many elements there are, and how many of them a block has.
@@ -163,6 +163,27 @@ failed:
 done:
   ret i64 0
 }
+define i64 @gpu_write(ptr %to, i64 %count, ptr %data, ptr %fixed) {
+entry:
+  %enter = load ptr, ptr %fixed, align 8
+  %copy.place = getelementptr ptr, ptr %fixed, i64 1
+  %copy = load ptr, ptr %copy.place, align 8
+  %context.place = getelementptr ptr, ptr %fixed, i64 2
+  %context = load ptr, ptr %context.place, align 8
+  %stream.place = getelementptr ptr, ptr %fixed, i64 3
+  %stream = load ptr, ptr %stream.place, align 8
+  %address = load i64, ptr %to, align 1
+  %entered = call i32 %enter(ptr %context)
+  %is.there = icmp eq i32 %entered, 0
+  br i1 %is.there, label %go, label %done
+go:
+  %code = call i32 %copy(i64 %address, ptr %data, i64 %count, ptr %stream)
+  br label %done
+done:
+  %found = phi i32 [ %entered, %entry ], [ %code, %go ]
+  %wide = zext i32 %found to i64
+  ret i64 %wide
+}
 """
 
 
@@ -196,8 +217,10 @@ class Launcher:
         kind = ctypes.CFUNCTYPE(c_uint64, c_char_p, c_uint64, c_char_p, c_void_p)
         self._entries = [found[symbol] for symbol in _SYMBOLS]
         self._functions: list[_Native] = [kind(entry) for entry in self._entries]
-        self._fixed = self._words("cuLaunchKernel")
-        self._place = ctypes.addressof(self._fixed)
+        self._fixed = [
+            self._words(name) for name in ("cuLaunchKernel", "cuMemcpyHtoDAsync_v2")
+        ]
+        self._places = [*map(ctypes.addressof, self._fixed)]
 
     def _words(self, name: str, *others: int | None) -> Any:
         """Return what native code needs besides jobs: how to enter, and a function."""
@@ -219,7 +242,7 @@ class Launcher:
             None, or which one failed (`count`: none was begun) and how.
         """
         function, entry = self._functions[0], self._entries[0]
-        done = called(function, entry, jobs, count, data, self._place)
+        done = called(function, entry, jobs, count, data, self._places[0])
         return divmod(done, 1 << _FAILURE_BITS) if done else None
 
     def start_again(self, graph: Graph, data: bytes) -> int:
@@ -229,6 +252,12 @@ class Launcher:
         """
         function, entry = self._functions[1], self._entries[1]
         return called(function, entry, graph.jobs, graph.count, data, graph.place)
+
+    def write(self, address: int, data: bytes) -> int:
+        """Copy bytes to the GPU, which the driver has then; return how that failed."""
+        function, entry = self._functions[2], self._entries[2]
+        to = address.to_bytes(8, "little")
+        return called(function, entry, to, len(data), data, self._places[1])
 
     def graph(self, jobs: bytes) -> Graph:
         """Return what starts kernels again and again, as jobs say."""

@@ -269,11 +269,9 @@ def _filled(
         flat = _filled(construct, cls._flat_class(), (count,), value, make_node)
         return cls._of(flat, sizes)
     if issubclass(cls, FlatArray):
-        device = cls._spec.backend.device
-        node = make_node(entry, sizes[0], value, device)
-        if device is not None:
-            node = instance_registry.placed(node, device)
-        return wrap_flat(cls, node)
+        where = cls._spec.backend.device
+        node = make_node(entry, sizes[0], value, where)
+        return wrap_flat(cls, instance_registry.placed(node, where) if where else node)
     values = _by_component(construct, cls, value, sizes[0])
     if issubclass(cls, HostArray):
         data = np.empty(sizes[0], dtype=entry.numpy)
