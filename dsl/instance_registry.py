@@ -221,7 +221,8 @@ def opaque(node: Node, where: DeviceId | None = None) -> Node:
 
     That of a literal is one that a device is to have, and has at once if it is there.
     """
-    if node.op is LITERAL and where in device.opened:
+    if where is not None and node.op is LITERAL and where in device.opened:
+        placement.used.add(where)
         with placement.at(where):
             found = evaluate.opaque(node)
     else:

@@ -255,6 +255,19 @@ def test_data_goes_to_the_device_once(shared: EmulatedDevice) -> None:
     assert x[0] == 0
 
 
+def test_the_first_array_may_be_a_number(
+    shared: EmulatedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "used", set())
+    monkeypatch.setattr(evaluate, "used", placement.used)
+    x = dr.opaque(dr.cuda.Float, 2, 70)
+    assert x._node.buffer.device is shared
+    assert placement.used
+    large = dr.opaque(dr.cuda.Float, 3, 5000)
+    found = (x + 1).numpy(), (large * large).numpy()
+    assert [set(a) for a in found] == [{3}, {9}]
+
+
 def test_both_backends_at_once(shared: EmulatedDevice) -> None:
     """What is computed together goes to the device that it belongs to."""
     x, y = dr.arange(cuda.Float, 5) * 2, dr.arange(llvm.Float, 5) * 2
