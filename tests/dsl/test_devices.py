@@ -250,7 +250,8 @@ def test_data_goes_to_the_device_once(shared: EmulatedDevice) -> None:
     view[0] = 5
     assert x[0] == 0
     dr.eval(x + 1)
-    assert x._node.buffer.device is shared
+    buffer = x._node.buffer
+    assert buffer is not None and buffer.device is shared
     data[0] = 9
     assert x[0] == 0
 
@@ -261,7 +262,8 @@ def test_the_first_array_may_be_a_number(
     monkeypatch.setattr(placement, "used", set())
     monkeypatch.setattr(evaluate, "used", placement.used)
     x = dr.opaque(dr.cuda.Float, 2, 70)
-    assert x._node.buffer.device is shared
+    buffer = x._node.buffer
+    assert buffer is not None and buffer.device is shared
     assert placement.used
     large = dr.opaque(dr.cuda.Float, 3, 5000)
     found = (x + 1).numpy(), (large * large).numpy()
@@ -273,7 +275,8 @@ def test_both_backends_at_once(shared: EmulatedDevice) -> None:
     x, y = dr.arange(cuda.Float, 5) * 2, dr.arange(llvm.Float, 5) * 2
     dr.eval(x, y)
     assert x._node.buffer is not None
-    assert x._node.buffer.device is shared
+    buffer = x._node.buffer
+    assert buffer is not None and buffer.device is shared
     assert y._node.buffer is not None
     assert y._node.buffer.device is None
     assert llvm.Float(x).numpy().tolist() == y.numpy().tolist()
