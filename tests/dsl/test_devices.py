@@ -251,7 +251,8 @@ def test_data_goes_to_the_device_once(shared: EmulatedDevice) -> None:
     assert x[0] == 0
     dr.eval(x + 1)
     buffer = x._node.buffer
-    assert buffer is not None and buffer.device is shared
+    assert buffer is not None
+    assert buffer.device is shared
     data[0] = 9
     assert x[0] == 0
 
@@ -263,7 +264,8 @@ def test_the_first_array_may_be_a_number(
     monkeypatch.setattr(evaluate, "used", placement.used)
     x = dr.opaque(dr.cuda.Float, 2, 70)
     buffer = x._node.buffer
-    assert buffer is not None and buffer.device is shared
+    assert buffer is not None
+    assert buffer.device is shared
     assert placement.used
     large = dr.opaque(dr.cuda.Float, 3, 5000)
     found = (x + 1).numpy(), (large * large).numpy()
@@ -276,7 +278,8 @@ def test_both_backends_at_once(shared: EmulatedDevice) -> None:
     dr.eval(x, y)
     assert x._node.buffer is not None
     buffer = x._node.buffer
-    assert buffer is not None and buffer.device is shared
+    assert buffer is not None
+    assert buffer.device is shared
     assert y._node.buffer is not None
     assert y._node.buffer.device is None
     assert llvm.Float(x).numpy().tolist() == y.numpy().tolist()
