@@ -181,7 +181,7 @@ def test_arrays_from_nowhere_are_refused(
     hidden = x_of(1, 2) + 1
     dr.eval(hidden)
     monkeypatch.setitem(globals(), "hidden", hidden)
-    f = dr.kernel(lambda y: y + globals()["hidden"])
+    f = dr.kernel(lambda y: y + globals()["".join(("hid", "den"))])
     with pytest.raises(RecordingError, match="neither among its arguments nor held"):
         f(x_of(3, 4))
 
