@@ -27,12 +27,25 @@ from lumijit.llvm import Array3f, Bool, Float, Float64, Int, UInt, UInt8, UInt64
 from lumijit.runtime.settings import settings as options
 
 pytestmark = pytest.mark.host("its kernels are carried out on the CPU")
-# What is told by the registers of a thread, in the order of the words of @state.
+# What is told by the registers of a thread, in the order of the words of @state. (One
+# thread runs at a time: it is alone in its warp.)
 _REGISTERS = ("tid", "ntid", "ctaid", "nctaid")
 _STATE = """
 @state = internal global [4 x i32] zeroinitializer
 define internal void @nvvm.barrier.cta.sync.aligned.all(i32 %x) {{
   ret void
+}}
+define internal i32 @nvvm.activemask() {{
+  ret i32 1
+}}
+define internal i32 @nvvm.read.ptx.sreg.laneid() {{
+  ret i32 0
+}}
+define internal i32 @nvvm.shfl.sync.bfly.i32(i32 %m, i32 %x, i32 %where, i32 %c) {{
+  ret i32 %x
+}}
+define internal i1 @nvvm.vote.all.sync(i32 %m, i1 %x) {{
+  ret i1 %x
 }}
 define void @{name}(i64 %begin, i64 %end, i32 %thread, ptr %args) {{
 entry:
@@ -83,7 +96,7 @@ class Carried(PtxTarget):
         text = re.sub(r"ptr byval\(\[\d+ x i64\]\) align 8 %args", "ptr %args", code.ir)
         text = text.replace(f"ptx_kernel void @{name}", "internal void @gpu")
         text = text.replace("@llvm.nvvm.", "@nvvm.")
-        text = re.sub(r"declare (void|i32) @nvvm\..*", "", text)
+        text = re.sub(r"declare (void|i1|i32) @nvvm\..*", "", text)
         text += _STATE.format(name=name, **self.form)
         for k, register in enumerate(_REGISTERS):
             text += _REGISTER.format(register=register, k=k)
