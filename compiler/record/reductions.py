@@ -37,6 +37,8 @@ MANY_ROW, LONG_ROW = 256, 1 << 13
 FOLDED_ROW_BYTES = 96
 # The columns of short rows are scanned in pieces, if there are so many entries.
 CUT_FROM, CUT_ROW_BYTES, PIECES = 1 << 16, 2048, 64
+# Runs so few that they are combined in pieces, where these are so long.
+FEW_RUNS, LONG_PIECE = 32, 1 << 16
 #: What combines two values.
 OPS = {
     "add": ar.ADD,
@@ -214,6 +216,10 @@ def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
         seen = glances.combined_runs(op, evaluated(node), block, count)
         if seen is not None:
             return from_buffer(t, buffers.filled(seen), count)
+    pieces = _pieces(block, count)
+    if pieces > 1:
+        parts = block_reduce(op, node, block // pieces)
+        return block_reduce(op, parts, pieces)
     result = device.allocate(t.size_bytes * count)
     if folds.has_runs(node, block) and folds.is_folded(node):
         folds.fold_runs(op, node, result, block)
@@ -224,10 +230,20 @@ def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
     name = f"block_reduce_{op}_{t.short}_{how}"
     kernel = named_kernels.get(name, write, op, t, shape)
     args = struct.pack("<2Qq", source.address, result.address, block)
-    # Whole packets of results: nobody else's are written.
-    step = max(1, collectives.REDUCE_BLOCK // block // 64) * 64
+    step = max(1, collectives.REDUCE_BLOCK // block)
+    if step > 64:
+        # Whole packets of the results of short runs: nobody else's are written.
+        step -= step % 64
     named_kernels.launch(kernel, args, count, step, 65536 // block, (result,))
     return from_buffer(t, result, count)
+
+
+def _pieces(block: int, count: int) -> int:
+    """Return how many equal pieces of a run are combined first: a thread takes one."""
+    if not 0 < count <= FEW_RUNS:
+        return 1
+    most = min(2 * FEW_RUNS // count, block // LONG_PIECE)
+    return next((k for k in range(most, 1, -1) if block % k == 0), 1)
 
 
 def prefix(op: str, node: Node, exclusive: bool) -> Node:

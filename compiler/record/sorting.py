@@ -33,6 +33,8 @@ from lumijit.runtime.dtypes import UINT8, UINT32, DType, same_bits
 SHORT_RUN = 64
 # So many runs keep the threads busy without being cut into pieces.
 MANY_RUNS = 32
+# So many blocks give all threads work, whatever each takes.
+MANY_BLOCKS = 64
 # Of so many long keys, it is asked which digits differ.
 ASKED_FROM = 1 << 16
 # Runs that a thread sorts alone have so many entries at least.
@@ -206,6 +208,9 @@ def extreme_places(node: Node, run: int, op: str, inner: int = 1) -> Node:
     kernel = named_kernels.get(f"extreme_{op}_{t.short}", kernels.extreme_ir, op, t)
     args = struct.pack("<2Q3q", source.address, found.address, run, block, pieces)
     step = max(1, kernels.EXTREME_BLOCK // block)
+    if is_whole:
+        # Most runs end at once, and a block of those takes longer to hand out.
+        step = max(step, runs // MANY_BLOCKS)
     named_kernels.launch(kernel, args, runs * pieces, step, step, (found,))
     if pieces == 1:
         return from_buffer(UINT32, found, runs)

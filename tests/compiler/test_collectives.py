@@ -165,6 +165,16 @@ def test_blocks_of_every_length(op: str, t: DType) -> None:
         assert_same(data(node), combined(op, values.reshape(-1, block), axis=1))
 
 
+@pytest.mark.parametrize(("op", "t"), CASES)
+@pytest.mark.parametrize(("runs", "block"), [(1, 6 << 16), (3, 5 << 16), (4, 131_101)])
+def test_few_long_runs_are_combined_in_pieces(
+    runs: int, block: int, op: str, t: DType
+) -> None:
+    values = exact_values(op, t, runs * block)
+    node = reductions.block_reduce(op, array(values, t), block)
+    assert_same(data(node), combined(op, values.reshape(runs, block), axis=1))
+
+
 @pytest.mark.parametrize("block", [2, 3, 7, 9, 16, 24, 33, 64, 100])
 def test_special_values_stay_in_their_block(block: int) -> None:
     values = np.full((50, block), -0.0, np.float32)

@@ -233,7 +233,9 @@ def test_means_of_halves_in_lists_do_not_overflow() -> None:
     assert type(dr.mean([big, dr.llvm.Float(1)])) is dr.llvm.Float
 
 
-@pytest.mark.parametrize("shape", [(1, 150_001), (3, 70_000), (40, 40_003), (90, 129)])
+@pytest.mark.parametrize(
+    "shape", [(1, 150_001), (3, 70_000), (40, 40_003), (90, 129), (9_000, 65)]
+)
 def test_masks_that_one_entry_decides(shape):
     # Kernels stop where the result of a run is known.
     rows, run = shape
