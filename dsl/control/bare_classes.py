@@ -178,7 +178,7 @@ class Bare:
         if function.__kwdefaults__:
             self._places.append(Entries(function, None, "", function.__kwdefaults__))
             values += function.__kwdefaults__.values()
-        for name in sorted(globals_of(facts.code)):
+        for name in globals_of(facts.code):
             value = space.get(name, MISSING)
             if value is MISSING and hasattr(builtins, name):
                 # Nobody gives a module a variable of such a name later.

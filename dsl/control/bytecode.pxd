@@ -4,6 +4,7 @@ cimport cython
 cdef class Facts:
     cdef readonly object code
     cdef readonly tuple names
+    cdef readonly tuple globals
     cdef readonly bint rebinds
     cdef readonly bint stores_globals
     cdef readonly frozenset attributes

@@ -57,6 +57,8 @@ MUTATORS |= {form.format(sign) for sign in _SIGNS for form in ("i{}", "__i{}__")
 # What finds attributes and variables by names that are computed, or texts.
 _BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
 _BY_NAME |= {"__dict__", "__getattribute__", "globals"}
+# What leads to modules without naming or importing them (`sys.modules`).
+_LEADS_TO_MODULES = "modules"
 # What imports modules by names that are computed, or texts.
 _IMPORTERS = {"import_module", "__import__"}
 # What decorators leave, ours among them.
@@ -72,13 +74,13 @@ _IS_USERS: dict[str, bool] = {}
 class Facts:
     """What a function's code, and that of functions in it, does to outer objects.
 
-    `names` are global names and attributes that it mentions. `rebinds` tells whether
-    it assigns variables of functions around it, `stores_globals` whether global ones,
-    `attributes` which attributes (of modules, too), `stores` whether it assigns
-    anything but local variables, `changes` whether it does or works in place.
-    `computes_names` tells whether it may
-    ask for attributes that it doesn't mention, `imports` whether it imports anything
-    itself, `is_internal` whether it is code of this package.
+    `names` are global names and attributes that it mentions, `globals` those that may
+    be variables of its module. `rebinds` tells whether it assigns variables of
+    functions around it, `stores_globals` whether global ones, `attributes` which
+    attributes (of modules, too), `stores` whether it assigns anything but local
+    variables, `changes` whether it does or works in place. `computes_names` tells
+    whether it may ask for attributes that it doesn't mention, `imports` whether it
+    imports anything itself, `is_internal` whether it is code of this package.
     """
 
     __slots__ = (
@@ -86,6 +88,7 @@ class Facts:
         "changes",
         "code",
         "computes_names",
+        "globals",
         "imports",
         "is_internal",
         "names",
@@ -98,12 +101,14 @@ class Facts:
         self,
         code: CodeType,
         names: tuple[str, ...],
+        globals: tuple[str, ...],
         changing: tuple[bool, bool, frozenset[str], bool, bool],
         computes_names: bool,
         imports: bool,
     ) -> None:
         self.code = code
         self.names = names
+        self.globals = globals
         self.rebinds, self.stores_globals, self.attributes = changing[:3]
         self.stores, self.changes = changing[3:]
         self.computes_names = computes_names
@@ -115,7 +120,7 @@ def _numbers(*prefixes: str) -> frozenset[int]:
     return frozenset(n for name, n in dis.opmap.items() if name.startswith(prefixes))
 
 
-_LOAD_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
+_GLOBAL = ("_GLOBAL", "_GLOBALS", "_NAME")
 _STORE_DEREF = _numbers("STORE_DEREF", "DELETE_DEREF")
 _STORE_GLOBAL = _numbers("STORE_GLOBAL", "DELETE_GLOBAL")
 _STORE_ATTRIBUTE = _numbers("STORE_ATTR", "DELETE_ATTR")
@@ -169,7 +174,10 @@ def _facts(code: CodeType) -> Facts:
     assigned = frozenset(attributes)
     imports = bool(used & _IMPORT) or not _IMPORTERS.isdisjoint(names)
     changing = rebinds, globals_too, assigned, stores, changes
-    return Facts(code, tuple(names), changing, computes, imports)
+    # An attribute may be one of this module, if that is got at.
+    is_open = computes or imports or _LEADS_TO_MODULES in names
+    found = names if is_open else globals_of(code)
+    return Facts(code, tuple(names), tuple(found), changing, computes, imports)
 
 
 def _assigned(code: CodeType, operations: bytes, operands: bytes) -> list[str]:
@@ -190,10 +198,11 @@ def rebound_by(code: CodeType) -> frozenset[str]:
 
 
 @lru_cache(4096)
-def globals_of(code: CodeType) -> frozenset[str]:
-    """Return the names by which a function's code asks for global variables."""
+def globals_of(code: CodeType) -> tuple[str, ...]:
+    """Return the names of global variables that a function's code asks for or sets."""
     found = (i for inner in codes_in(code) for i in dis.get_instructions(inner))
-    return frozenset(i.argval for i in found if i.opname in _LOAD_GLOBAL)
+    names = {i.argval for i in found if i.opname.endswith(_GLOBAL)}
+    return tuple(sorted(names))
 
 
 @lru_cache(4096)

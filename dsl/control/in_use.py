@@ -62,13 +62,13 @@ def may_act(function: Any, values: Sequence[Any]) -> bool:
             continue
         if not _quiet[value.__class__]:
             found.append(value)
-    names = facts_of(function.__code__).names
+    facts = facts_of(function.__code__)
     space = function.__globals__
-    for name in names:
+    for name in facts.globals:
         value = space.get(name)
         if not (_quiet[value.__class__] or _is_library(value)):
             found.append(value)
-    return bool(found) and may_change_in_use(found, names)
+    return bool(found) and may_change_in_use(found, facts.names)
 
 
 def _is_library(value: Any) -> bool:

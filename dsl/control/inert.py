@@ -166,7 +166,7 @@ class Inert:
         if facts.stores:
             found |= _STORES
         namespace = function.__globals__
-        for name in facts.names:
+        for name in facts.globals:
             value = namespace.get(name)
             if type(value) not in PLAIN:
                 found |= self._look_at(value, facts)

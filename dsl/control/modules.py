@@ -57,13 +57,14 @@ class Modules:
 
     def mention(self, facts: Facts, namespace: Space) -> list[Globals]:
         """Return what to watch as a function in a module mentions names."""
-        names = facts.names
-        found = self._watched(namespace, names, names if facts.stores_globals else ())
+        names, own_names = facts.names, facts.globals
+        stored = own_names if facts.stores_globals else ()
+        found = self._watched(namespace, own_names, stored)
         was_any, known = self._may_be_any, self._names
         if self._notes_constants:
             self._may_be_any |= facts.computes_names
             _, own = self._own.setdefault(id(namespace), (namespace, {}))
-            own.update(dict.fromkeys(sorted(globals_of(facts.code))))
+            own.update(dict.fromkeys(globals_of(facts.code)))
         known.update(dict.fromkeys(names))
         self._stored.update(facts.attributes)
         for space in list(self._reached.values()):
@@ -71,6 +72,9 @@ class Modules:
                 found += self._watched(space, known, self._stored)
             elif space is not namespace:
                 found += self._watched(space, names, facts.attributes)
+            elif len(own_names) < len(names):
+                others = [name for name in names if name not in own_names]
+                found += self._watched(space, others, facts.attributes)
         return found
 
     def note(self, names: dict[str, None], stored: frozenset[str]) -> list[Globals]:

@@ -6,15 +6,19 @@ What they use outside is found as if code mentioned them.
 from __future__ import annotations
 
 import collections
+import importlib
 import json
 import operator
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import lumijit as dr
+from lumijit.control.bytecode import facts_of
+from lumijit.control.inert import need_no_watch
 from lumijit.llvm import Float, UInt
 
 from ..programs.modes import flags_of
@@ -139,3 +143,62 @@ def test_branches_change_arrays_by_functions(mode: str, change: Any) -> None:
     with flags_of(mode):
         change(Float(1, 2, 3))
     assert list(total) == [1, 2, 3]
+
+
+here = sys.modules[__name__]
+holder = types.SimpleNamespace(module=here)
+
+
+def by_modules(x: Float) -> None:
+    sys.modules[__name__].total += x  # type: ignore[attr-defined]
+
+
+def by_import(x: Float) -> None:
+    importlib.import_module(__name__).total += x
+
+
+def by_module(x: Float) -> None:
+    here.total += x  # type: ignore[attr-defined]
+
+
+def by_attribute(x: Float) -> None:
+    holder.module.total += x
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("change", [by_modules, by_import, by_module, by_attribute])
+def test_branches_change_variables_as_attributes_of_their_module(
+    mode: str, change: Any
+) -> None:
+    global total
+    total = Float(1, 1, 1)
+
+    @dr.syntax
+    def f(x: Float) -> Float:
+        if x > 1:
+            change(x)
+        return x
+
+    with flags_of(mode):
+        f(Float(1, 2, 3))
+    assert list(total) == [1, 3, 4]
+
+
+class Sums:
+    DRJIT_STRUCT = {"total": Float}
+
+    def __init__(self, total: Any = None) -> None:
+        self.total = total
+
+
+def test_attributes_that_are_called_as_variables_are_no_variables() -> None:
+    def adds(sums: Sums, x: Float) -> None:
+        sums.total += x * scale
+
+    def adds_to_both(sums: Sums, x: Float) -> None:
+        sums.total += x * total
+
+    assert facts_of(adds.__code__).globals == ("scale",)
+    sums = Sums(Float(1))
+    assert need_no_watch((adds,), (sums, Float(1)))
+    assert not need_no_watch((adds_to_both,), (sums, Float(1)))
