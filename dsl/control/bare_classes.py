@@ -21,6 +21,8 @@ from types import (
 from typing import Any, Final
 
 from lumijit import pytree
+from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
 from lumijit.compiler.ir.effects import wrap
 from lumijit.control.bytecode import (
     PLAIN,
@@ -31,12 +33,14 @@ from lumijit.control.bytecode import (
     functions_in,
     globals_of,
     has_attributes,
+    is_library,
     is_own,
     is_state,
     is_users,
 )
 from lumijit.control.locations import MISSING, Entries, Location, Variable
 from lumijit.control.members import Defaults
+from lumijit.nested import NestedArray
 
 # What classes declare of their fields.
 _DECLARED = {"DRJIT_STRUCT", "_fields", "_field_defaults"}
@@ -170,6 +174,9 @@ class Bare:
         if facts.changes and not is_written:
             self.makes = True
             self.changes |= name not in _MAKERS
+        if is_maker:
+            # Who makes such objects is watched in any case.
+            return True
         values = [*held]
         self._places += variables
         if function.__defaults__:
@@ -186,11 +193,11 @@ class Bare:
             self._globals.append((space, name, value))
             values.append(value)
         # (Operators are called without being mentioned.)
-        names = attributes_of(facts.code)
-        names = [n for n in names if not n.startswith("__")]
-        self.names.update(dict.fromkeys(names))
+        for name, asked in attributes_of(facts.code):
+            if not (name.startswith("__") or is_library(space.get(asked))):
+                self.names[name] = None
         self.stored |= facts.attributes
-        if not (self.is_tree or is_maker) and self._makes_others(facts.code, values):
+        if not self.is_tree and self._makes_others(facts.code, values):
             return False
         return all(map(self._leads_nowhere, values))
 
@@ -275,8 +282,28 @@ def look_at_values(values: Sequence[Any]) -> int:
     Who gets such values gets at nothing else by them. Objects that are no trees are
     such where their methods change nothing, and neither do those of what they have.
     """
+    return _look_through(list(values))
+
+
+def everything_in(values: Sequence[Any]) -> list[Any] | None:
+    """List values, what they have, and the components of arrays.
+
+    None if they lead somewhere, or if there are other arrays than flat and nested ones.
+    """
+    found = list(values)
+    if _look_through(found) & LEADS:
+        return None
+    for value in found:  # (which grows)
+        if isinstance(value, NestedArray):
+            found += value._items
+        elif isinstance(value, ArrayBase) and not isinstance(value, FlatArray):
+            return None
+    return found
+
+
+def _look_through(left: list[Any]) -> int:
+    """Tell what values may do, and append what they have."""
     found = 0
-    left = list(values)
     others: set[int] = set()
     for value in left:  # (which grows)
         if is_state(value):

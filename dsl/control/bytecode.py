@@ -206,11 +206,23 @@ def globals_of(code: CodeType) -> tuple[str, ...]:
 
 
 @lru_cache(4096)
-def attributes_of(code: CodeType) -> list[str]:
-    """List the names by which a function's code asks objects for attributes."""
-    found = (i for inner in codes_in(code) for i in dis.get_instructions(inner))
-    names = [i.argval for i in found if i.opname.endswith(("_ATTR", "_METHOD"))]
-    return list(dict.fromkeys(names))
+def attributes_of(code: CodeType) -> list[tuple[str, str]]:
+    """List the names by which a function's code asks objects for attributes.
+
+    Each with that of the global variable that is asked at once, or for an attribute
+    that is asked next; "" where it is something else.
+    """
+    found: dict[tuple[str, str], None] = {}
+    for inner in codes_in(code):
+        asked = ""
+        for instruction in dis.get_instructions(inner):
+            if instruction.opname.endswith(("_ATTR", "_METHOD")):
+                found[instruction.argval, asked] = None
+            elif instruction.opname == "LOAD_GLOBAL":
+                asked = instruction.argval
+            else:
+                asked = ""
+    return list(found)
 
 
 @lru_cache(4096)
@@ -291,6 +303,11 @@ def is_users(module: str) -> bool:
     if found is None:
         found = _IS_USERS[module] = _knows_arrays(module)
     return found
+
+
+def is_library(value: Any) -> bool:
+    """Tell whether a value is a module whose functions know of no arrays of users."""
+    return type(value) is ModuleType and not is_users(value.__name__)
 
 
 def is_called_by_library(cls: type[Any]) -> bool:

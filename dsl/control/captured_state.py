@@ -27,9 +27,10 @@ from lumijit.control.bytecode import PLAIN, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.differing import Places, is_renewed, is_written
 from lumijit.control.held_arrays import is_changed, note_stand_ins, put_back
-from lumijit.control.inert import Inert, need_no_watch
+from lumijit.control.inert import Inert
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.members import Position
+from lumijit.control.met_arrays import Met
 from lumijit.control.own_variables import NO_OWN, Own, own_variables
 from lumijit.control.plain_changes import counts, is_object, is_other
 from lumijit.control.reachability import WHOLE, Reach, Span
@@ -262,7 +263,8 @@ def watch(
     own_names: frozenset[str] = frozenset(),
     owned: Sequence[tuple[str, Any]] = (),
     around: Outside | None = None,
-) -> Outside | None:
+    may_run_again: bool = False,
+) -> Outside | Met | None:
     """Remember what the functions of a construct reach besides their arguments.
 
     Args:
@@ -271,12 +273,18 @@ def watch(
         own_names: variables that the construct itself takes or assigns.
         owned: names and values of entries that are state besides.
         around: what is watched by the construct around this one.
+        may_run_again: whether arrays that the functions meet need only be compared.
 
     Returns:
         None if there is nothing that they could leave anything in.
     """
-    if need_no_watch(functions, values):
+    inert = Inert()
+    if inert.are_all(functions, values):
         return None
+    if may_run_again and around is None and not owned:
+        met = inert.met_only(functions, values)
+        if met is not None:
+            return met
     outside = Outside(own_variables(functions, values, labels, own_names), around)
     entries = [value for _, value in owned]
     # (An object in one entry may lead to the array of another one.)
@@ -430,7 +438,7 @@ def watched(
         if is_inert and not look_at_values(args):
             return function(*args)
         outside = watch((function,), args, labels)
-        if outside is None:
+        if not isinstance(outside, Outside):
             return function(*args)
         outside.repeats = repeats
         return left_alone(outside, function, args, lambda: (construct, who))

@@ -8,6 +8,5 @@ cpdef bint may_act(object function, object values) except -1
 
 cpdef bint may_change_in_use(object values, object names=*) except -1
 
-cpdef bint _is_library(object value) except -1
 
 cpdef bint _acts(object cls, object names, set called) except -1

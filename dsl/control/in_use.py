@@ -20,7 +20,14 @@ from typing import Any, Final
 from lumijit import pytree
 from lumijit.base import ArrayBase
 from lumijit.control.bare_classes import is_operator, look_at
-from lumijit.control.bytecode import PLAIN, facts_of, functions_in, is_own, is_users
+from lumijit.control.bytecode import (
+    PLAIN,
+    facts_of,
+    functions_in,
+    is_library,
+    is_own,
+    is_users,
+)
 from lumijit.control.inert import changes_nothing
 
 _CALLED = (FunctionType, BuiltinFunctionType, MethodType)
@@ -66,13 +73,9 @@ def may_act(function: Any, values: Sequence[Any]) -> bool:
     space = function.__globals__
     for name in facts.globals:
         value = space.get(name)
-        if not (_quiet[value.__class__] or _is_library(value)):
+        if not (_quiet[value.__class__] or is_library(value)):
             found.append(value)
     return bool(found) and may_change_in_use(found, facts.names)
-
-
-def _is_library(value: Any) -> bool:
-    return type(value) is ModuleType and not is_users(value.__name__)
 
 
 def may_change_in_use(
@@ -98,7 +101,7 @@ def _classes_in(values: Sequence[Any], names: set[str]) -> Iterator[type[Any]]:
     left = list(values)
     seen: set[int] = set()
     for item in left:  # (which grows)
-        if _quiet[item.__class__] or id(item) in seen or _is_library(item):
+        if _quiet[item.__class__] or id(item) in seen or is_library(item):
             continue
         seen.add(id(item))
         if isinstance(item, type):

@@ -14,6 +14,7 @@ cdef class Inert:
     cdef public dict codes
     cdef public Py_ssize_t count
     cdef public dict known
+    cdef public list met
 
     @cython.locals(changes=int, known=int)
     cpdef bint are_all(self, object functions, object values) except -1

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir.effects import wrap
 from lumijit.control.bare_classes import (
@@ -19,6 +20,7 @@ from lumijit.control.bare_classes import (
     HOLDS,
     LEADS,
     MAKES,
+    everything_in,
     look_at_class,
     look_at_values,
 )
@@ -30,8 +32,11 @@ from lumijit.control.bytecode import (
     has_defaults,
     holds_nothing,
     is_foreign,
+    is_state,
     is_users,
 )
+from lumijit.control.met_arrays import Met
+from lumijit.pytree import Parts
 
 # What a function, with those that it calls, does: it meets arrays of others, changes
 # something that isn't a local variable, may leave something behind in any case, or
@@ -54,6 +59,8 @@ class Inert:
         self.count = 0
         # Functions in functions; of one that is being looked at, anything is expected.
         self.known: dict[int, int] = {}
+        # What is met, and holds arrays or may.
+        self.met: list[Any] = []
 
     def __call__(self, function: Any) -> bool:
         """Tell whether a function is one of these."""
@@ -68,6 +75,28 @@ class Inert:
         if known & HOLDS:
             changes |= _MEETS
         return all([_is_inert(self._look(f) | changes) for f in functions])
+
+    def met_only(self, functions: Sequence[Any], values: Sequence[Any]) -> Met | None:
+        """Return the arrays that functions meet, if at most these change, in place.
+
+        None if something else may be left behind, or if the functions get one of these.
+        """
+        if look_at_values(values) & (LEADS | CHANGES):
+            return None
+        for function in functions:
+            if self._look(function) & (_LEAVES | _STORES):
+                return None
+        given, others = values, []
+        if not all([type(v) in PLAIN or isinstance(v, FlatArray) for v in values]):
+            parts = Parts(values)
+            given = parts.leaves + parts.nested
+            # Objects that are no trees are what they are inside as well.
+            others = [v for v in parts.leaves if not is_state(v)]
+        met = everything_in([*self.met, *others])
+        if met is None:
+            return None
+        ids = {id(v) for v in met if isinstance(v, ArrayBase)}
+        return Met(met) if ids.isdisjoint(map(id, given)) else None
 
     def are_still(self, functions: Sequence[Any], values: Sequence[Any]) -> bool:
         """Tell whether functions leave the trees that they get as they are.
@@ -193,6 +222,7 @@ class Inert:
         if kind is _COMPILED and not is_foreign(value):
             return 0
         if isinstance(value, ArrayBase):
+            self.met.append(value)
             return _MEETS
         if hasattr(kind, "_wraps_function"):
             return self._look_inside(value.__wrapped__)
@@ -205,9 +235,14 @@ class Inert:
             is_left = bool(known)
         elif kind is ModuleType:
             is_left = is_users(value.__name__)
-        else:
+        elif holds_nothing(kind):
+            is_left = False
+        elif look_at_values((value,)) & (LEADS | CHANGES | MAKES):
             # Methods change objects, such as generators of random numbers.
-            is_left = not holds_nothing(kind)
+            is_left = True
+        else:
+            self.met.append(value)
+            return _MEETS
         return _LEAVES if is_left else 0
 
 
@@ -221,11 +256,6 @@ def _is_exported(function: Any) -> bool:
 
 def _is_inert(found: int) -> bool:
     return not found & _LEAVES and found & (_MEETS | _CHANGES) != _MEETS | _CHANGES
-
-
-def need_no_watch(functions: Sequence[Any], values: Sequence[Any]) -> bool:
-    """Tell whether functions that get some values can't leave anything behind."""
-    return Inert().are_all(functions, values)
 
 
 def are_still(functions: Sequence[Any], values: Sequence[Any]) -> bool:

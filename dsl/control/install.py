@@ -27,6 +27,7 @@ from lumijit.control.in_use import may_act, may_change_in_use
 from lumijit.control.inert import are_still
 from lumijit.control.locations import places_of
 from lumijit.control.loop import run_loop
+from lumijit.control.met_arrays import Met
 from lumijit.control.recursion import is_idle
 from lumijit.control.state import by_lane, is_array, known_condition, node_of
 from lumijit.debug.assertions import check_statement, is_checked
@@ -164,6 +165,7 @@ targets.while_loop = run_loop
 targets.if_stmt = run_if
 targets.loop_mode = lambda: "symbolic" if flags.symbolic_loops else "evaluated"
 targets.watch = watch
+targets.Met = Met
 targets.left_alone = left_alone
 targets.standing_in = standing_in
 targets.are_still = are_still

@@ -77,6 +77,7 @@ class Targets:
     if_stmt: Callable[..., Any]
     loop_mode: Callable[[], str | None]
     watch: Callable[..., Any]
+    Met: type[Any]
     left_alone: Callable[..., Any]
     are_still: Callable[..., bool]
     standing_in: Callable[..., Callable[[], Any]]

@@ -3,6 +3,7 @@ cimport cython
 from lumijit.runtime.contexts cimport Attempt, apart, on_error, running_attempt
 from lumijit.syntax.handed cimport Handed
 from lumijit.syntax.nesting cimport depth_of
+from lumijit.syntax.running cimport Running
 
 
 cdef class Inputs:
@@ -48,13 +49,6 @@ cdef class ObjectState:
     cpdef write(self, object values)
 
     cpdef finish(self, object values)
-
-
-cdef class Running:
-    cdef readonly object site
-    cdef readonly Running around
-    cdef readonly object watch
-    cdef readonly tuple slots
 
 
 cdef tuple _with_whole(tuple slots, Inputs inputs)

@@ -14,13 +14,14 @@ from functools import partial
 from operator import is_
 from typing import Any
 
-from lumijit.runtime.contexts import Attempt, Variable, apart, on_error, running_attempt
+from lumijit.runtime.contexts import Attempt, apart, on_error, running_attempt
 from lumijit.runtime.errors import StateError
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
 from lumijit.syntax.lineage import Lineage
 from lumijit.syntax.nesting import NobodyLeft, called_by, check_depth, depth_of
 from lumijit.syntax.places import syntax_error
+from lumijit.syntax.running import Running, running
 from lumijit.syntax.slots import Attribute, Found, Slot, Whole
 
 
@@ -32,7 +33,7 @@ def _before(label: str) -> str:
 class Changed(BaseException):
     """A body changed what is no state yet; all of it holds what it held.
 
-    `watch` belongs to the construct that can make it state.
+    `watch` belongs to the construct that can make it state, or that is to be watched.
     """
 
     def __init__(self, watch: Any, slots: list[Slot]) -> None:
@@ -257,7 +258,10 @@ class ObjectState:
         self, function: Callable[..., Any], args: Sequence[Any], part: str
     ) -> Any:
         if self.watch is None:
-            return function(*args)
+            met = running.get().met
+            if met is None:
+                return function(*args)
+            return met.run(function, args, partial(Changed, met, []))
 
         def describe() -> tuple[Any, ...]:
             where = self._where
@@ -308,10 +312,10 @@ class ObjectState:
     def owned(self) -> list[tuple[Any, Any]]:
         """List object and key of the slots, and of those of constructs around."""
         slots = list(self.slots)
-        running: Running | None = _running.get()
-        while running is not None:
-            slots += running.slots
-            running = running.around
+        construct: Running | None = running.get()
+        while construct is not None:
+            slots += construct.slots
+            construct = construct.around
         return [(slot.owner, slot.key) for slot in slots]
 
     def restore_on_error(self) -> None:
@@ -320,28 +324,8 @@ class ObjectState:
             on_error(lambda: self.write(self.before))
 
 
-class Running:
-    """A construct whose functions are running, in those of the one `around` it.
-
-    `watch` is what it watches, if they can leave anything behind; `slots` are those of
-    the constructs around it, too.
-    """
-
-    __slots__ = ("around", "site", "slots", "watch")
-
-    def __init__(
-        self, site: Any, watch: Any, slots: tuple[Slot, ...], around: Running | None
-    ) -> None:
-        self.site = site
-        self.watch = watch
-        self.slots = slots
-        self.around = around
-
-
 # A construct is run at most so many times more; what is found is found in a few.
 _MOST_ATTEMPTS = 300
-_OUTERMOST = Running(None, None, (), None)
-_running = Variable("running", _OUTERMOST)
 
 
 def _without_repetition(
@@ -398,7 +382,7 @@ def attempts(
         run: gets the slots to use as state, and what is watched.
     """
     functions = called_by(functions)
-    outer = _running.get()
+    outer = running.get()
     depth = depth_of(inputs.site, outer)
     if depth and targets.is_idle():
         raise NobodyLeft(inputs.site)
@@ -409,6 +393,7 @@ def attempts(
         slots = _outermost(slots, inputs)
     restore = None
     count = 0
+    is_first = True
     while True:
         count += 1
         watch = targets.watch(
@@ -418,25 +403,32 @@ def attempts(
             inputs.own_names,
             [(slot.label, slot.read()) for slot in slots],
             outer.watch,
+            is_first,
         )
+        is_watched = watch is not None
+        met = None
+        if type(watch) is targets.Met:
+            met, watch = watch, None
         if watch is not None:
             watch.repeats = inputs.is_loop
             if watch.reach.is_shared:
                 slots = _with_whole(slots, inputs)
-        is_watched = watch is not None
         if restore is None and (is_watched or any(map(targets.is_tree, inputs.values))):
             restore = targets.snapshot(inputs.values)
         around = outer.watch if watch is None else watch
-        running = Running(inputs.site, around, slots, outer)
+        construct = Running(inputs.site, around, slots, outer, met)
         attempt: Attempt | None = Attempt(running_attempt())
         try:
-            return apart(run, (slots, watch), _running, running, attempt)
+            return apart(run, (slots, watch), running, construct, attempt)
         except Changed as change:
-            if change.watch is not watch:
+            if change.watch is not (watch if met is None else met):
                 raise
             attempt = None
             if restore is not None:
                 restore()
+            if met is not None:
+                is_first = False
+                continue
             more = _outermost(_without_repetition(slots, change.slots), inputs)
             is_same = len(more) == len(slots) and all(map(is_, more, slots))
             if is_same or count > _MOST_ATTEMPTS:

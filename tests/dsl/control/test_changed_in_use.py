@@ -9,7 +9,7 @@ import pytest
 
 import lumijit as lj
 from lumijit.control.in_use import may_change_in_use
-from lumijit.control.inert import need_no_watch
+from lumijit.control.inert import Inert
 from lumijit.llvm import Float, Int
 from lumijit.llvm.ad import PCG32, Float64
 
@@ -236,8 +236,8 @@ def test_what_defaults_by_name_hold_is_watched() -> None:
     def counts(x: Any, *, by: int = 2) -> Any:
         return x + by
 
-    assert not need_no_watch((adds,), (Float(1),))
-    assert need_no_watch((counts,), (Int(1),))
+    assert not Inert().are_all((adds,), (Float(1),))
+    assert Inert().are_all((counts,), (Int(1),))
 
 
 @lj.syntax

@@ -19,7 +19,7 @@ from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT
 from lumijit.llvm import Array3f, Float, Int, UInt
 from lumijit.runtime.errors import ArrayTypeError, SyntaxTransformError
-from lumijit.syntax import object_state
+from lumijit.syntax import running
 
 from ..programs.modes import flags_of
 
@@ -34,7 +34,7 @@ def _nothing_is_left_behind() -> Iterator[None]:
     assert trace.state.mask is None
     assert trace.state.watched is None
     assert trace.state.guard is None
-    assert object_state._running.get() is object_state._OUTERMOST
+    assert running.running.get() is running.OUTERMOST
 
 
 def refused(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import lumijit as lj
-from lumijit.control.inert import are_still, need_no_watch
+from lumijit.control.inert import Inert, are_still
 from lumijit.llvm import Float, Int
 from lumijit.llvm.ad import PCG32, Float64
 
@@ -266,7 +266,7 @@ def test_a_method_changes_what_it_is_given(is_made: bool) -> None:
         return Greedy(x * 0 + 1).absorb(held) * x
 
     function = makes if is_made else absorbs
-    assert not need_no_watch((function,), (Float64(1), Greedy(Float64(1))))
+    assert not Inert().are_all((function,), (Float64(1), Greedy(Float64(1))))
 
     @lj.syntax
     def program(x: Any, greedy: Any) -> Any:
@@ -319,22 +319,22 @@ def test_what_is_still() -> None:
 
     look, moving = Look(Float(1)), Moving(Float(1))
     for function in (reads, adds, makes):
-        assert need_no_watch((function,), (Float(1), look))
+        assert Inert().are_all((function,), (Float(1), look))
         assert are_still((function,), (Float(1), look))
         assert are_still((function,), (Float(1), (look, Pair(look, 1))))
-    assert need_no_watch((writes,), (look,))
+    assert Inert().are_all((writes,), (look,))
     assert not are_still((writes,), (look,))
     # A list may be what works in place, and a method may change its object.
     assert are_still((reads,), ([look],))
     assert not are_still((adds,), ([look],))
     assert not are_still((reads,), (moving,))
-    assert need_no_watch((reads,), (moving,))
+    assert Inert().are_all((reads,), (moving,))
     # Something is done where they are made.
-    assert not need_no_watch((counts,), (look,))
+    assert not Inert().are_all((counts,), (look,))
     assert not are_still((counts,), (look,))
     # What isn't declared may be anything.
     look.extra = MADE  # type: ignore[attr-defined]
-    assert not need_no_watch((reads,), (look,))
+    assert not Inert().are_all((reads,), (look,))
 
 
 def test_a_class_that_changes_is_looked_at_again() -> None:

@@ -1,0 +1,83 @@
+"""Arrays of others that a construct's functions meet, and may change in place.
+
+Where code does nothing else that others could see, comparing these takes the place of
+watching all that it can reach: should one have changed, the construct runs again, and
+is watched. Who may do so is told by `inert`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from lumijit.arrays import FlatArray
+from lumijit.compiler.ir import trace
+from lumijit.compiler.ir.nodes import Node
+from lumijit.control.differing import is_renewed, is_written
+from lumijit.control.held_arrays import same_items
+from lumijit.nested import NestedArray
+
+_node_of = attrgetter("_node")
+
+
+class Met:
+    """Flat arrays with what they held, nested ones, lists and dictionaries as well.
+
+    `values` are all of these, and what they are made of.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.arrays = [v for v in values if isinstance(v, FlatArray)]
+        self.nodes: list[Node] = list(map(_node_of, self.arrays))
+        self._lists = [(v, v[:]) for v in values if type(v) is list]
+        self._lists += [
+            (v._items, v._items[:]) for v in values if isinstance(v, NestedArray)
+        ]
+        self._dicts = [(v, v.copy()) for v in values if type(v) is dict]
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        changed: Callable[[], BaseException],
+    ) -> Any:
+        """Return `function(*args)`; where that changes something, undo it and raise."""
+        # A scatter asks who else refers to the nodes of an array.
+        held = trace.state.held
+        trace.state.held = (*held, self.nodes)
+        try:
+            result = function(*args)
+        except Exception:
+            if self._put_back():
+                # Symbolic values that were left behind may be the reason.
+                raise changed() from None
+            raise
+        except BaseException:
+            self._put_back()
+            raise
+        finally:
+            trace.state.held = held
+        if self._put_back():
+            raise changed()
+        return result
+
+    def _put_back(self) -> bool:
+        """Put back what has changed; tell whether anything has."""
+        found = False
+        for array, before in zip(self.arrays, self.nodes, strict=True):
+            now = array._node
+            if now is not before and not (is_written(array) or is_renewed(before, now)):
+                array._go_back(before)
+                found = True
+        for items, held in self._lists:
+            if not same_items(items, held):
+                items[:] = held
+                found = True
+        for entries, kept in self._dicts:
+            is_same = entries.keys() == kept.keys()
+            if not (is_same and same_items([*entries.values()], [*kept.values()])):
+                entries.clear()
+                entries.update(kept)
+                found = True
+        return found
