@@ -217,3 +217,50 @@ def test_calls(names: str) -> None:
     y = called(x, names)
     dr.forward(x)
     np.testing.assert_allclose(y.grad, expected, rtol=1e-6)
+
+
+def filled(x, is_tracked):
+    """Arrays that three regions and a write fill, of which one uses a buffer."""
+
+    @dr.syntax
+    def fill(x, k):
+        first, second = dr.zeros(Float, 3), dr.zeros(Float, 3)
+        count, table = dr.alloc_local(UInt, 2, UInt(0)), dr.alloc_local(Float, 2, x)
+        if k < 9:
+            i = UInt(0)
+            while i < 3:
+                dr.scatter_add(first, x, k)
+                i += 1
+            y = dr.sin(x)
+            dr.scatter_add(second, y, k)
+            i = UInt(0)
+            while i < 2:
+                if is_tracked:
+                    table[i] = table[1 - i] * y
+                    dr.scatter_add(second, table[i], k)
+                else:
+                    count[i] = count[i] + 1
+                    dr.scatter_add(second, Float(1), count[i])
+                i += 1
+            i = UInt(0)
+            while i < 2:
+                dr.scatter_add(first, x * y, k)
+                i += 1
+        return first + 2 * second
+
+    return fill(x, UInt(0, 1, 2))
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_writes_beside_a_region_with_a_buffer(is_tracked: bool) -> None:
+    """That region comes first in the code, whose writes have another order then."""
+    expected = differences(lambda x: filled(x, is_tracked))
+    x = Float(X)
+    dr.enable_grad(x)
+    y = filled(x, is_tracked)
+    dr.forward(x)
+    np.testing.assert_allclose(y.grad, expected, rtol=1e-6)
+    x = Float(X)
+    dr.enable_grad(x)
+    dr.backward(filled(x, is_tracked))
+    np.testing.assert_allclose(x.grad, expected, rtol=1e-6)
