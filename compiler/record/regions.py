@@ -339,7 +339,7 @@ def close_loop(
         _check_reads(inner, captures.values)
     if stand_ins:
         # These are targets of writes only. The header stays as it is.
-        images = {id(found): found for found in header.nodes} | stand_ins
+        images = {id(own): own for own in header.nodes} | stand_ins
         rewriter = Rewriter(images, is_tracking=True)
         nodes = tuple(rewriter.copy(nodes, inner))
         outputs = tuple(map(rewriter.image, outputs))

@@ -462,4 +462,4 @@ def test_arguments_that_change_in_place_in_loops(is_symbolic: bool) -> None:
         with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, is_symbolic):
             dr.backward(f(x, is_custom))
         found.append(x.grad.numpy())
-    assert np.allclose(*found, rtol=1e-12)
+    assert np.allclose(found[0], found[1], rtol=1e-12)
