@@ -305,8 +305,7 @@ class _Forward:
                 continue
             mine: dict[int, Sink] = {}
             if id(vertex) in writers:
-                self._redo_writes(vertex)
-                mine = self._written.pop(0).chosen(self._targets)
+                mine = self._redo_writes(vertex)
             self._push(vertex, mine)
         self._redo_writes(None)
         self._code.repeat(self._wanted)
@@ -339,17 +338,41 @@ class _Forward:
             self._code.replace(node, found.primals)
         return found
 
-    def _redo_writes(self, end: Vertex | None) -> None:
-        """Write forward derivatives, up to a region whose turn has come."""
-        written = self._written
-        while written and (end is None or written[0].node.vertex is not end):
-            write = written.pop(0)
-            mine = write.chosen(self._targets)
-            self._code.repeat(write.operands)
-            if write.is_region:
-                self._pushed(write.vertex, mine, {})
-            else:
-                vertex = write.wanted.vertex
-                tangent = None if vertex is None else self._known.get(vertex.serial)
-                (into,) = mine.values()
-                into.push(tangent, write, self._images)
+    def _redo_writes(self, end: Vertex | None) -> dict[int, Sink]:
+        """Write forward derivatives, up to a region whose turn has come: return its
+        own.
+
+        What accesses local memory comes first in the code, with what was written to
+        its arrays before: what depends on later vertices waits, as does what follows
+        on one of its arrays.
+        """
+        left: list[Write] = []
+        waiting: set[int] = set()
+        mine: dict[int, Sink] = {}
+        for k, write in enumerate(self._written):
+            if end is not None and write.node.vertex is end:
+                mine = write.chosen(self._targets)
+                left += self._written[k + 1 :]
+                break
+            wanted = write.wanted.vertex
+            arrays = write.targets.values()
+            is_later = end and wanted and wanted.serial > end.serial
+            if is_later or not waiting.isdisjoint(arrays):
+                waiting.update(arrays)
+                left.append(write)
+                continue
+            self._redo(write)
+        self._written = left
+        return mine
+
+    def _redo(self, write: Write) -> None:
+        """Write a forward derivative."""
+        mine = write.chosen(self._targets)
+        self._code.repeat(write.operands)
+        if write.is_region:
+            self._pushed(write.vertex, mine, {})
+        else:
+            vertex = write.wanted.vertex
+            tangent = None if vertex is None else self._known.get(vertex.serial)
+            (into,) = mine.values()
+            into.push(tangent, write, self._images)

@@ -115,10 +115,18 @@ def _indexed(region: Region) -> set[int]:
 
 
 def filled(columns: list[Results], like: list[Any]) -> tuple[list[int], list[Any]]:
-    """Return which results some block has, and these of each block, 0 for none."""
+    """Return which results some block has, and these of each block, 0 for none.
+
+    Local buffers are the last of them. The last row is 0 for all.
+    """
     kept = [k for k in range(len(like)) if any(c[k] is not None for c in columns)]
-    rows = [tuple(column[k] or zero(like[k]) for k in kept) for column in columns]
-    return kept, rows
+    kept.sort(key=lambda k: isinstance(like[k].type, LocalType))
+    zeros = [zero(like[k]) for k in kept]
+    rows = [
+        tuple(column[k] or none for k, none in zip(kept, zeros, strict=True))
+        for column in columns
+    ]
+    return kept, [*rows, tuple(zeros)]
 
 
 def spread(kept: list[int], results: Iterable[Node], count: int) -> Results:
@@ -168,11 +176,16 @@ def _call(step: Step, like: list[Any], differentiate: Differentiate) -> Results:
             body = Body(inner, inner.effects, inner.writes, (), [], inner.locals)
             calls.separate(body)
             bodies.append(body)
-        kept, rows = filled(columns, like)
-        for body, row in zip(bodies, rows, strict=True):
-            body.outputs = row
-            inner.writes.update(body.writes)
-    made = calls.close_bodies(step.deps[0], bodies, inner, label)
+    kept, (*rows, zeros) = filled(columns, like)
+    for body, row in zip(bodies, rows, strict=True):
+        body.outputs = row
+        inner.writes.update(body.writes)
+    # Elements that run no body have what the last one leaves as it was.
+    is_changed = any(
+        isinstance(n.type, LocalType) and n.scope is inner for n in rows[-1]
+    )
+    before = [n for n in zeros if is_changed and isinstance(n.type, LocalType)]
+    made = calls.close_bodies(step.deps[0], bodies, inner, label, before)
     return spread(kept, made, len(like))
 
 

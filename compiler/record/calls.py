@@ -87,15 +87,21 @@ def separate(body: Body) -> None:
 
 
 def close_bodies(
-    selector: Node, bodies: Sequence[Body], written: Scope, label: str
+    selector: Node,
+    bodies: Sequence[Body],
+    written: Scope,
+    label: str,
+    before: Sequence[Node] = (),
 ) -> list[Node]:
     """Make the region that runs bodies as they are; return one node per result.
 
-    `selector` is a UInt32: the position of the body that an element runs plus 1.
+    `selector` is a UInt32: the position of the body that an element runs plus 1. Of
+    elements that run none, the last results are what they were `before`.
     """
     wanted = len(bodies[0].outputs)
-    buffers, before = _with_buffers(bodies)
-    results = _close(selector, bodies, set(), before, written, label)
+    buffers, originals = _with_buffers(bodies)
+    idle = (*before, *originals)
+    results = _close(selector, bodies, set(), idle, written, label)
     local.enter_versions(buffers, results[wanted:])
     return results[:wanted]
 

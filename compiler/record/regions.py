@@ -338,8 +338,9 @@ def close_loop(
     if inner.writes:
         _check_reads(inner, captures.values)
     if stand_ins:
-        # These are targets of writes only.
-        rewriter = Rewriter(stand_ins, is_tracking=True)
+        # These are targets of writes only. The header stays as it is.
+        images = {id(own): own for own in header.nodes} | stand_ins
+        rewriter = Rewriter(images, is_tracking=True)
         nodes = tuple(rewriter.copy(nodes, inner))
         outputs = tuple(map(rewriter.image, outputs))
         inner.writes = {

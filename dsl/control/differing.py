@@ -53,8 +53,13 @@ def is_written(array: Any) -> bool:
     if node.op is WRITTEN and node.scope is scope and id(array) in scope.writes:
         return True
     watched = trace.state.watched
-    entry = None if watched is None else watched.entries.get(id(array))
-    return entry is not None and entry.last is node
+    while watched is not None:
+        # (What another function of a call has written, the call itself knows.)
+        entry = watched.entries.get(id(array))
+        if entry is not None:
+            return entry.last is node
+        watched = watched.outer
+    return False
 
 
 def is_renewed(before: Node, after: Node) -> bool:

@@ -16,7 +16,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
 from lumijit.derivatives.giving import spread
-from lumijit.derivatives.gradients import detach, tracked_leaves
+from lumijit.derivatives.gradients import detach, tracked_leaves, with_same_nodes
 from lumijit.derivatives.kept import (
     KeptArray,
     of_the_region,
@@ -229,11 +229,14 @@ class _Operation:
         self.op = op
         self._args = _signature(op.eval).bind(*args, **kwargs)
         self._args.apply_defaults()
-        inner = {k: detach(v) for k, v in self._args.arguments.items()}
+        given = self._args.arguments
+        inner = {k: detach(v) for k, v in given.items()}
+        # Other objects, as users may change theirs, which gradients are told by.
+        given.update({k: with_same_nodes(v) for k, v in given.items()})
         bound = inspect.BoundArguments(self._args.signature, inner)
         self.result = detach(op.eval(*bound.args, **bound.kwargs))
         implicit, extra = op._implicit
-        found = list(tracked_leaves(dict(self._args.arguments), implicit))
+        found = list(tracked_leaves(dict(given), implicit))
         self.inputs = {id(leaf): k for k, leaf in enumerate(found)}
         outputs = list(flat_leaves([self.result, extra]))
         self.outputs = {id(leaf): k for k, leaf in enumerate(outputs)}

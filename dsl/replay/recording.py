@@ -9,11 +9,13 @@ objects, is described by a `playback.Recording`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
+from lumijit.compiler.derive import traversal
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
@@ -91,6 +93,8 @@ class _Recorder:
     def __init__(self, call: Call, has_breaks: bool) -> None:
         self.call = call
         self.has_breaks = has_breaks
+        # The first serial number of what the call computes.
+        self.start = 0
         # Why there is no recording.
         self.problem = _SEVERAL if call.has_several_devices else ""
         self.is_tracked: list[bool] | None = None
@@ -143,7 +147,7 @@ class _Recorder:
             self.tape = Tape(memory, self._refuse_reading, self._entry, where)
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
-                draws, start = Draws(self.places), vertices.next_serial()
+                draws, self.start = Draws(self.places), vertices.next_serial()
                 host = self._host_tokens()
                 with draws:
                     self.result = self.call.run(values)
@@ -169,7 +173,7 @@ class _Recorder:
                     "assign a new array instead, or change it after the call.",
                 )
             self._check_foreign()
-            self._check_gradients(start)
+            self._check_gradients()
             return None if self.problem else self._description(puts)
 
     def _host_tokens(self) -> list[Any]:
@@ -197,15 +201,12 @@ class _Recorder:
                 "pass it as an argument, or refer to it by a variable.",
             )
 
-    def _check_gradients(self, start: int) -> None:
-        """Refuse gradients that arrive where a replay wouldn't leave them.
-
-        Variables from before the call have serial numbers below `start`.
-        """
+    def _check_gradients(self) -> None:
+        """Refuse gradients that arrive where a replay wouldn't leave them."""
         known = {n.vertex.serial for n in self.first if n.vertex is not None}
         for serial, before in self.tape.gradients.items():
             entry = vertices.variables.get(serial)
-            vertex = entry() if entry is not None and serial < start else None
+            vertex = entry() if entry is not None and serial < self.start else None
             has_changed = vertex is not None and vertex.grad is not before
             if has_changed and serial not in known:
                 self.refuse(
@@ -378,12 +379,19 @@ class _Recorder:
         if len(self.parts.values) > 1 or not is_silent or self.tape.reads:
             return None
         own = {id(array) for array in self.arrays}
-        return [
+        leaves = pytree.Parts((self.result,)).leaves
+        is_tracked = [
             isinstance(v, FlatArray)
             and id(v) not in own
             and vertices.is_tracked(v._node)
-            for v in pytree.Parts((self.result,)).leaves
+            for v in leaves
         ]
+        found = itertools.compress(leaves, is_tracked)
+        behind = traversal.depended_on(v._node.vertex for v in found)
+        # Variables of the call's own would get no gradients.
+        if any(v.serial >= self.start and not v.inputs for v in behind):
+            return None
+        return is_tracked
 
     def _description(self, puts: list[Put]) -> Recording | None:
         """Describe what was recorded."""

@@ -380,3 +380,30 @@ def test_one_lane_checks_positions() -> None:
 
     with pytest.raises(ArrayIndexError, match="lane 1 accesses entry 9 of an array"):
         dr.run_lane(write, 1, UInt(0, 9))
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("what", ["access", "index", "compute"])
+def test_writes_of_other_functions_stay(mode: str, what: str) -> None:
+    """Also where a function runs again, for all elements, or may have written."""
+    image = dr.zeros(Float, 4)
+    buffer = dr.alloc_local(Float, 2, value=Float(0.5))
+
+    def first(x, n):
+        dr.scatter_add(image, x, n)
+        return x
+
+    def second(x, n):
+        if what == "access":
+            buffer[n % 2] = x
+        elif what == "index":
+            x = x + 0 * dr.gather(Float, x, n)
+        elif what == "compute":
+            return x + 0 * len(image)
+        dr.scatter_add(image, x * 10, n, active=n > 2)
+        return x
+
+    x, n = Float(1, 2, 3, 4), UInt(0, 1, 2, 3)
+    y = dr.switch(n % 2, [first, second], x, n, mode=mode)
+    assert list(y) == [1, 2, 3, 4]
+    assert list(image) == [1, 0, 3, 0 if what == "compute" else 40]

@@ -10,7 +10,7 @@ import pytest
 
 import lumijit as dr
 from lumijit.compiler.ir import vertices
-from lumijit.llvm.ad import Array2f, UInt
+from lumijit.llvm.ad import Array2f, Array2f64, UInt
 from lumijit.llvm.ad import Float64 as Float
 from lumijit.runtime.errors import ArrayTypeError, DerivativeError, SizeError
 
@@ -407,3 +407,59 @@ def test_gradients_of_other_sizes() -> None:
         SizeError, match=r"set_grad_out: the gradient has 3.*result .*2"
     ):
         dr.forward(x)
+
+
+class Area(dr.CustomOp):
+    def eval(self, p, more):
+        self.p, self.scale = p, more["scale"]
+        return p.x * p.y * self.scale
+
+    def forward(self):
+        g = self.grad_in("p")
+        self.set_grad_out((g.x * self.p.y + g.y * self.p.x) * self.scale)
+
+    def backward(self):
+        g = self.grad_out() * self.scale
+        self.set_grad_in("p", Array2f64(g * self.p.y, g * self.p.x))
+
+
+@pytest.mark.parametrize("is_forward", [True, False])
+@pytest.mark.parametrize("change", ["whole", "part", "entry"])
+def test_arguments_that_change_in_place_later(change: str, is_forward: bool) -> None:
+    (x,) = variables(3)
+    p, more = Array2f64(x, 2 * x), {"scale": x * 0 + 5}
+    area = dr.custom(Area, p, more)
+    if change == "whole":
+        p += 1
+    elif change == "part":
+        p.x += 1
+    else:
+        more["scale"] = Float(0)
+        p[1] = Float(0)
+    if is_forward:
+        dr.forward(x)
+        assert area.grad == 60
+    else:
+        dr.backward(area)
+        assert x.grad == 60
+
+
+@pytest.mark.parametrize("is_symbolic", [True, False])
+def test_arguments_that_change_in_place_in_loops(is_symbolic: bool) -> None:
+    @dr.syntax
+    def f(x, is_custom):
+        p, total, i = Array2f64(x, 2 * x), Float(0), UInt(0)
+        while i < 3:
+            more = {"scale": Float(0.5)}
+            total += dr.custom(Area, p, more) if is_custom else p.x * p.y * 0.5
+            p += Array2f64(p.y, 0.1)
+            i += 1
+        return total
+
+    found = []
+    for is_custom in (True, False):
+        (x,) = variables([3, -1])
+        with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, is_symbolic):
+            dr.backward(f(x, is_custom))
+        found.append(x.grad.numpy())
+    assert np.allclose(found[0], found[1], rtol=1e-12)

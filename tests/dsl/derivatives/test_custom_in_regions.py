@@ -253,3 +253,24 @@ def test_calls_don_t_unite_what_is_suspended_inside() -> None:
     dr.enable_grad(x)
     dr.backward(dr.switch(UInt32(0, 1, 0), functions, x, u))
     assert dr.all(x.grad == Float(8, 12, 12))
+
+
+def test_a_loop_that_fills_an_array_and_computes_what_its_condition_does() -> None:
+    """The array is new, so that the loop is traced with something in its place."""
+
+    @dr.syntax
+    def run(x: Any, n: Any) -> Any:
+        film, i = dr.zeros(Float, 4), UInt32(0)
+        while i < n % 4:
+            dr.scatter_add(film, x, n % 4)
+            x = dr.custom(Mul, x, x)
+            i += 1
+        return x, film
+
+    x = Float(1, 2, 3)
+    dr.enable_grad(x)
+    y, film = run(x, UInt32(4, 1, 6))
+    assert y.numpy().tolist() == [1, 4, 81]
+    assert film.numpy().tolist() == [0, 2, 12, 0]
+    dr.backward(dr.sum(y) + dr.sum(film))
+    assert x.grad.numpy().tolist() == [1, 4 + 1, 4 * 27 + 1 + 2 * 3]

@@ -160,3 +160,107 @@ def test_long_buffers(mode: str, dtype: Any, precise: float, size: int) -> None:
     sides = (long(Float(points + h)).numpy().copy() for h in (step, -step))
     expected = np.subtract(*sides) / (2 * step) * weights
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=precise)
+
+
+def called(x, names):
+    """Calls that read, write or copy buffers from outside, or leave them alone."""
+    index = UInt(0, 1, 2)
+    first = dr.alloc_local(Float, 3, value=Float(0.3))
+    first[index] = x * x
+    second = dr.Local(first)
+
+    def sine(y, k):
+        return dr.sin(y)
+
+    def read(y, k):
+        return y * first[k % 3] + first[(k + 1) % 3]
+
+    def write(y, k):
+        first[(k + 1) % 3] = y * first[k % 3] + x
+        return y * 0.9
+
+    def both(y, k):
+        first[k % 3] = y
+        second[(k + 2) % 3] = first[(k + 1) % 3] * y
+        return second[k % 3] * y
+
+    known = {"sine": sine, "read": read, "write": write, "both": both}
+    functions = [known[name] for name in names.split()]
+
+    @dr.syntax
+    def turns(y):
+        i, total = UInt(0), Float(0)
+        while i < 4:
+            # (Some elements call none.)
+            k = (index + i) % (len(functions) + 1)
+            y = dr.switch(k, functions, y, index + i) + 0.1 * x
+            total += y * y + first[i % 3] * second[(i + 1) % 3]
+            i += 1
+        return total
+
+    return turns(x + 0)
+
+
+CALLS = ["read", "sine read", "read sine", "write sine", "sine write", "both sine"]
+CALLS += ["both read write", "sine sine both"]
+
+
+@pytest.mark.parametrize("names", CALLS)
+def test_calls(names: str) -> None:
+    expected = differences(lambda x: called(x, names))
+    x = Float(X)
+    dr.enable_grad(x)
+    dr.backward(called(x, names))
+    np.testing.assert_allclose(x.grad, expected, rtol=1e-6)
+    x = Float(X)
+    dr.enable_grad(x)
+    y = called(x, names)
+    dr.forward(x)
+    np.testing.assert_allclose(y.grad, expected, rtol=1e-6)
+
+
+def filled(x, is_tracked):
+    """Arrays that three regions and a write fill, of which one uses a buffer."""
+
+    @dr.syntax
+    def fill(x, k):
+        first, second = dr.zeros(Float, 3), dr.zeros(Float, 3)
+        count, table = dr.alloc_local(UInt, 2, UInt(0)), dr.alloc_local(Float, 2, x)
+        if k < 9:
+            i = UInt(0)
+            while i < 3:
+                dr.scatter_add(first, x, k)
+                i += 1
+            y = dr.sin(x)
+            dr.scatter_add(second, y, k)
+            i = UInt(0)
+            while i < 2:
+                if is_tracked:
+                    table[i] = table[1 - i] * y
+                    dr.scatter_add(second, table[i], k)
+                else:
+                    count[i] = count[i] + 1
+                    dr.scatter_add(second, Float(1), count[i])
+                i += 1
+            i = UInt(0)
+            while i < 2:
+                dr.scatter_add(first, x * y, k)
+                i += 1
+        return first + 2 * second
+
+    return fill(x, UInt(0, 1, 2))
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_writes_beside_a_region_with_a_buffer(is_tracked: bool) -> None:
+    """That region comes first in the code, whose writes have another order then."""
+    expected = differences(lambda x: filled(x, is_tracked))
+    x = Float(X)
+    dr.enable_grad(x)
+    y = filled(x, is_tracked)
+    dr.forward(x)
+    np.testing.assert_allclose(y.grad, expected, rtol=1e-6)
+    x = Float(X)
+    dr.enable_grad(x)
+    dr.backward(filled(x, is_tracked))
+    np.testing.assert_allclose(x.grad, expected, rtol=1e-6)

@@ -250,3 +250,30 @@ def test_what_python_decides_tells_which_results_are_tracked() -> None:
             found[-1] += [x.grad]
         assert found[0][:-1] == found[1][:-1]
         assert_equal(found[0][-1], found[1][-1])
+
+
+def test_results_of_variables_that_the_function_makes() -> None:
+    @dr.kernel
+    def alone(x: Float) -> Any:
+        own = dr.detach(x) + 0
+        dr.enable_grad(own)
+        y = own * own
+        dr.backward(y, dr.ADFlag.ClearNone)
+        return y, dr.grad(own)
+
+    @dr.kernel
+    def beside(x: Float) -> Any:
+        own = dr.detach(x) + 0
+        dr.enable_grad(own)
+        return x * own, own
+
+    for k in range(3):
+        x = array(3, k)
+        y, grad = alone(x)
+        assert_equal(y, x * x)
+        assert_equal(grad, 2 * x)
+        dr.enable_grad(x)
+        y, own = beside(x)
+        dr.backward(y)
+        assert_equal(x.grad, Float(3, k))
+        assert_equal(own.grad, Float(3, k))
