@@ -102,7 +102,10 @@ def _best_name(reported: str, processor_id: str) -> str:
         model = (parts[0], int(parts[1]), int(parts[2]))
     except (IndexError, ValueError):
         return reported
-    return _MODEL_NAMES.get(model, reported)
+    name = _MODEL_NAMES.get(model, reported)
+    # Some hide the model, too. What comes with matrices came with this one.
+    has_matrices = parts[0] == "GenuineIntel" and "amx_tile" in parts[-1].split()
+    return "sapphirerapids" if has_matrices and name not in _FAST_GATHERS else name
 
 
 def _ask_llvm(processor_id: str) -> HostInfo:

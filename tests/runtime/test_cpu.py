@@ -259,6 +259,10 @@ def test_lanes(features: str, lanes: int) -> None:
 def test_model_numbers_name_the_processor() -> None:
     known = cpu._best_name("rocketlake", "GenuineIntel\n6\n143\n8\nfpu")
     assert known == "sapphirerapids"
+    # A virtual machine may tell of another model than there is.
+    masked = "GenuineIntel\n6\n167\n1\nfpu avx512f amx_tile amx_int8"
+    assert cpu._best_name("rocketlake", masked) == "sapphirerapids"
+    assert cpu._best_name("graniterapids", masked) == "graniterapids"
     for processor in ("GenuineIntel\n6\n1\n1\n", "arm64", "", "a\nb\nc"):
         assert cpu._best_name("reported", processor) == "reported"
 
