@@ -21,7 +21,6 @@ from types import (
 from typing import Any, Final
 
 from lumijit import pytree
-from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir.effects import wrap
 from lumijit.control.bytecode import (
@@ -40,6 +39,7 @@ from lumijit.control.bytecode import (
 )
 from lumijit.control.locations import MISSING, Entries, Location, Variable
 from lumijit.control.members import Defaults
+from lumijit.control.met_arrays import is_tensor
 from lumijit.nested import NestedArray
 
 # What classes declare of their fields.
@@ -288,7 +288,7 @@ def look_at_values(values: Sequence[Any]) -> int:
 def everything_in(values: Sequence[Any]) -> list[Any] | None:
     """List values, what they have, and the components of arrays.
 
-    None if they lead somewhere, or if there are other arrays than flat and nested ones.
+    None if they lead somewhere.
     """
     found = list(values)
     if _look_through(found) & LEADS:
@@ -296,8 +296,10 @@ def everything_in(values: Sequence[Any]) -> list[Any] | None:
     for value in found:  # (which grows)
         if isinstance(value, NestedArray):
             found += value._items
-        elif isinstance(value, ArrayBase) and not isinstance(value, FlatArray):
-            return None
+        elif is_tensor(value):
+            found.append(value._flat)
+        elif not isinstance(value, ArrayBase):
+            found += [getattr(value, name) for name in _held_by(type(value))]
     return found
 
 
@@ -326,7 +328,7 @@ def _look_through(left: list[Any]) -> int:
                     if len(others) >= _FEW or not _is_unchanging(kind):
                         return LEADS
                     others.add(id(value))
-                    left += vars(value).values()
+                    left += [] if _held_by(kind) else vars(value).values()
                 continue
             bare = look_at(kind)
             if bare.leads_on or bare.calls_others:
@@ -345,9 +347,20 @@ def _look_through(left: list[Any]) -> int:
     return found
 
 
+def _held_by(cls: type[Any]) -> tuple[str, ...]:
+    """Return the attributes with arrays of what only known methods change.
+
+    Objects of this package are such, if their class says so.
+    """
+    names: tuple[str, ...] = getattr(cls.__base__, "__dict__", {}).get(
+        "_holds_arrays_in", ()
+    )
+    return () if is_own(cls) else names
+
+
 def _is_unchanging(cls: type[Any]) -> bool:
     """Tell whether methods of objects that are no trees change nothing, and lead on."""
     if not (is_own(cls) and cls.__dictoffset__):
-        return False
+        return bool(_held_by(cls))
     bare = look_at(cls)
     return not (bare.leads_on or bare.changes)

@@ -51,12 +51,15 @@ MUTATORS |= {"remove", "sort", "reverse", "popitem", "delattr", "setattr", "exec
 MUTATORS |= {"__setattr__", "__setitem__", "eval", "setitem", "delitem", "iconcat"}
 MUTATORS |= {"heappush", "heappop", "heapify", "heapreplace", "heappushpop"}
 MUTATORS |= {"insort", "insort_left", "insort_right", "shuffle"}
+MUTATORS |= {"set_tensor", "set_value"}
 _SIGNS = ["add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow"]
 _SIGNS += ["rshift", "sub", "truediv", "xor"]
 MUTATORS |= {form.format(sign) for sign in _SIGNS for form in ("i{}", "__i{}__")}
+# Functions of Python that other objects have methods called like.
+_BUILTINS = {"eval"}
 # What finds attributes and variables by names that are computed, or texts.
 _BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
-_BY_NAME |= {"__dict__", "__getattribute__", "globals"}
+_BY_NAME |= {"__dict__", "__getattribute__", "globals", "builtins", "__builtins__"}
 # What leads to modules without naming or importing them (`sys.modules`).
 _LEADS_TO_MODULES = "modules"
 # What imports modules by names that are computed, or texts.
@@ -164,10 +167,13 @@ def _facts(code: CodeType) -> Facts:
         )
     rebinds = not _STORE_DEREF.isdisjoint(used) and bool(rebound_by(code))
     globals_too = bool(used & _STORE_GLOBAL)
-    stores = rebinds or globals_too or bool(used & _CHANGE)
-    stores |= not MUTATORS.isdisjoint(names)
-    changes = stores or is_in_place or bool(used & _IN_PLACE)
     computes = not _BY_NAME.isdisjoint(names)
+    stores = rebinds or globals_too or bool(used & _CHANGE)
+    mutators = MUTATORS.intersection(names)
+    if not (computes or mutators.isdisjoint(_BUILTINS)):
+        mutators -= _BUILTINS.difference(globals_of(code))
+    stores |= bool(mutators)
+    changes = stores or is_in_place or bool(used & _IN_PLACE)
     if computes:
         texts = [c for inner in codes_in(code) for c in inner.co_consts]
         names.update(dict.fromkeys([c for c in texts if type(c) is str]))

@@ -12,17 +12,24 @@ from operator import attrgetter
 from typing import Any
 
 from lumijit.arrays import FlatArray
+from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control.differing import is_renewed, is_written
 from lumijit.control.held_arrays import same_items
 from lumijit.nested import NestedArray
+from lumijit.spec import TENSOR
 
 _node_of = attrgetter("_node")
 
 
+def is_tensor(value: Any) -> bool:
+    """Tell whether a value is a tensor: a flat array and a shape."""
+    return isinstance(value, ArrayBase) and value._spec.kind is TENSOR
+
+
 class Met:
-    """Flat arrays with what they held, nested ones, lists and dictionaries as well.
+    """Flat arrays with what they held, and nested ones, tensors, lists, dictionaries.
 
     `values` are all of these, and what they are made of.
     """
@@ -34,6 +41,8 @@ class Met:
         self._lists += [
             (v._items, v._items[:]) for v in values if isinstance(v, NestedArray)
         ]
+        tensors = [v for v in values if is_tensor(v)]
+        self._tensors = [(v, v._flat, v._shape) for v in tensors]
         self._dicts = [(v, v.copy()) for v in values if type(v) is dict]
 
     def run(
@@ -73,6 +82,10 @@ class Met:
         for items, held in self._lists:
             if not same_items(items, held):
                 items[:] = held
+                found = True
+        for tensor, flat, shape in self._tensors:
+            if tensor._flat is not flat or tensor._shape != shape:
+                tensor._flat, tensor._shape = flat, shape
                 found = True
         for entries, kept in self._dicts:
             is_same = entries.keys() == kept.keys()

@@ -64,8 +64,10 @@ class TextureBase:
      [1.5]]
     """
 
-    #: Constructs watch whether their functions change a texture.
+    #: Constructs watch whether their functions change a texture, which only
+    #: `set_tensor` and `set_value` do (`control.bytecode.MUTATORS`).
     _holds_arrays = True
+    _holds_arrays_in: ClassVar[tuple[str, ...]] = ("_tensor",)
     _tensor_class: ClassVar[Any]
     _dimensions: ClassVar[int]
 

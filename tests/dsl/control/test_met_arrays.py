@@ -14,7 +14,14 @@ import pytest
 import lumijit as dr
 from lumijit.control.inert import Inert
 from lumijit.control.met_arrays import Met
-from lumijit.llvm.ad import Array2f64, Float64, UInt32
+from lumijit.llvm.ad import (
+    Array1f64,
+    Array2f64,
+    Float64,
+    TensorXf64,
+    Texture1f64,
+    UInt32,
+)
 
 from ..programs.modes import flags_of
 
@@ -52,11 +59,14 @@ class World:
         self.v = Array2f64(x, x - 1)
         self.items = [Float64(x)]
         self.ball = Ball(Float64(x * 0.5))
+        texels = TensorXf64(Float64(x), (dr.width(x), 1))
+        self.texture = Texture1f64(texels)
         self.room = Room([Ball(Float64(x)), Ball(Float64(x * 2))])
 
     def arrays(self) -> list[Any]:
         balls = [self.ball, *self.room.balls]
-        return [self.a, self.b, *self.v, *self.items, *[b.radius for b in balls]]
+        flat = [self.a, self.b, self.texture.value(), *[b.radius for b in balls]]
+        return [*flat, *self.v, *self.items]
 
 
 Program = Callable[[Any], Any]
@@ -275,6 +285,50 @@ def an_object_that_a_loop_gets(w: World) -> Program:
 
 
 @program
+def texels(w: World) -> Program:
+    texture = w.texture
+
+    def f(x: Any) -> Any:
+        i = UInt32(0)
+        while i < 3:
+            y = texture.value()
+            if x > 1:
+                y += x
+            i += 1
+        return x
+
+    return f
+
+
+@program
+def a_tensor(w: World) -> Program:
+    tensor = w.texture.tensor()
+
+    def f(x: Any) -> Any:
+        y = tensor
+        if x > 1:
+            y *= 2
+        return x + tensor.array
+
+    return f
+
+
+@program
+def a_texture_that_is_replaced(w: World) -> Program:
+    texture = w.texture
+
+    def f(x: Any) -> Any:
+        i = UInt32(0)
+        while i < 3:
+            if x > 1:
+                texture.set_value(texture.value() + x)
+            i += 1
+        return x
+
+    return f
+
+
+@program
 def a_write_by_index(w: World) -> Program:
     a, b = w.a, w.b
 
@@ -344,6 +398,16 @@ def test_what_only_changes_in_place_is_compared() -> None:
         x += a
         table.append(x)
 
+    texture = World(Float64(1)).texture
+
+    def looks_up(x: Any) -> None:
+        x += texture.eval(Array1f64(x))[0]
+
+    inert = Inert()
+    assert not inert.are_all((looks_up,), (Float64(1),))
+    met = inert.met_only((looks_up,), (Float64(1),))
+    assert met is not None
+    assert {id(v) for v in met.arrays} == {id(texture.value())}
     inert = Inert()
     assert not inert.are_all((adds,), (Float64(1),))
     met = inert.met_only((adds,), (Float64(1),))
