@@ -51,15 +51,17 @@ MUTATORS |= {"remove", "sort", "reverse", "popitem", "delattr", "setattr", "exec
 MUTATORS |= {"__setattr__", "__setitem__", "eval", "setitem", "delitem", "iconcat"}
 MUTATORS |= {"heappush", "heappop", "heapify", "heapreplace", "heappushpop"}
 MUTATORS |= {"insort", "insort_left", "insort_right", "shuffle"}
-MUTATORS |= {"set_tensor", "set_value"}
+MUTATORS |= {"set_tensor", "set_value", "__delattr__", "__delitem__", "__set__"}
+# (Who makes an object calls these of a new one, without mentioning them.)
+MUTATORS |= {"__init__", "__post_init__", "__setstate__"}
 _SIGNS = ["add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow"]
 _SIGNS += ["rshift", "sub", "truediv", "xor"]
 MUTATORS |= {form.format(sign) for sign in _SIGNS for form in ("i{}", "__i{}__")}
 # Functions of Python that other objects have methods called like.
 _BUILTINS = {"eval"}
-# What finds attributes and variables by names that are computed, or texts.
-_BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
-_BY_NAME |= {"__dict__", "__getattribute__", "globals", "builtins", "__builtins__"}
+#: What finds attributes and variables by names that are computed, or texts.
+BY_NAME = {"getattr", "attrgetter", "methodcaller", "getmembers", "dir", "vars"}
+BY_NAME |= {"__dict__", "__getattribute__", "globals", "builtins", "__builtins__"}
 # What leads to modules without naming or importing them (`sys.modules`).
 _LEADS_TO_MODULES = "modules"
 # What imports modules by names that are computed, or texts.
@@ -167,8 +169,9 @@ def _facts(code: CodeType) -> Facts:
         )
     rebinds = not _STORE_DEREF.isdisjoint(used) and bool(rebound_by(code))
     globals_too = bool(used & _STORE_GLOBAL)
-    computes = not _BY_NAME.isdisjoint(names)
-    stores = rebinds or globals_too or bool(used & _CHANGE)
+    computes = not BY_NAME.isdisjoint(names)
+    # (Such a name may be that of a method that changes something.)
+    stores = rebinds or globals_too or computes or bool(used & _CHANGE)
     mutators = MUTATORS.intersection(names)
     if not (computes or mutators.isdisjoint(_BUILTINS)):
         mutators -= _BUILTINS.difference(globals_of(code))
@@ -222,6 +225,8 @@ def attributes_of(code: CodeType) -> list[tuple[str, str]]:
     for inner in codes_in(code):
         asked = ""
         for instruction in dis.get_instructions(inner):
+            if instruction.is_jump_target:
+                asked = ""
             if instruction.opname.endswith(("_ATTR", "_METHOD")):
                 found[instruction.argval, asked] = None
             elif instruction.opname == "LOAD_GLOBAL":

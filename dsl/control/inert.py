@@ -25,6 +25,8 @@ from lumijit.control.bare_classes import (
     look_at_values,
 )
 from lumijit.control.bytecode import (
+    BY_NAME,
+    MUTATORS,
     PLAIN,
     Facts,
     facts_of,
@@ -44,6 +46,7 @@ from lumijit.pytree import Parts
 _MEETS, _CHANGES, _LEAVES, _STORES = 1, 2, 4, 8
 _FEW = 32
 _COMPILED = type(wrap)
+_FUNCTIONS = (BuiltinFunctionType, _COMPILED)
 
 
 class Inert:
@@ -212,6 +215,8 @@ class Inert:
 
     def _look_at(self, value: Any, facts: Facts) -> int:
         """Tell what a function of these facts may do with a value."""
+        if _may_act(value):
+            return _LEAVES
         if type(value) is BuiltinFunctionType:
             value = value.__self__
             if value is None:
@@ -244,6 +249,21 @@ class Inert:
             self.met.append(value)
             return _MEETS
         return _LEAVES if is_left else 0
+
+
+def _may_act(value: Any) -> bool:
+    """Tell whether a value changes what it is given, whatever code calls it.
+
+    That is a function like `setattr`, or one that gets at attributes by their names;
+    what users write is looked at.
+    """
+    kind = type(value)
+    if kind is FunctionType:
+        if not facts_of(value.__code__).is_internal:
+            return False
+    elif kind not in _FUNCTIONS and not isinstance(value, type):
+        return False
+    return value.__name__ in MUTATORS or value.__name__ in BY_NAME
 
 
 def _is_exported(function: Any) -> bool:

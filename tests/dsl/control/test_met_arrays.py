@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import pytest
@@ -362,6 +363,107 @@ def test_changes_are_those_of_plain_python(
         (found, *world.arrays()), zip(*rows, strict=True), strict=True
     ):
         assert list(value + dr.zeros(Float64, len(X))) == pytest.approx(list(want))
+
+
+put, parts_of, look_up = setattr, vars, getattr
+method_of, attribute_of = methodcaller, attrgetter
+set_texels = Texture1f64.set_value
+
+
+def replaced(ball: Any, x: Any) -> None:
+    put(ball, "radius", x)
+
+
+def replaced_by_name(ball: Any, x: Any) -> None:
+    getattr(ball, "__setattr__")("radius", x)  # noqa: B009
+
+
+def replaced_by_another_name(ball: Any, x: Any) -> None:
+    look_up(ball, "__setattr__")("radius", x)
+
+
+def replaced_by_a_call(ball: Any, x: Any) -> None:
+    method_of("__setattr__", "radius", x)(ball)
+
+
+def made_again(ball: Any, x: Any) -> None:
+    ball.__init__(x)
+
+
+def made_again_by_its_class(ball: Any, x: Any) -> None:
+    Ball.__init__(ball, x)
+
+
+def merged(ball: Any, x: Any) -> None:
+    entries = vars(ball)
+    entries |= {"radius": x}
+
+
+def merged_by_another_name(ball: Any, x: Any) -> None:
+    entries = parts_of(ball)
+    entries |= {"radius": x}
+
+
+def merged_as_attribute(ball: Any, x: Any) -> None:
+    entries = attribute_of("__dict__")(ball)
+    entries |= {"radius": x}
+
+
+def texels_replaced_by_name(texture: Any, x: Any) -> None:
+    getattr(texture, "set_value")(x)  # noqa: B009
+
+
+def texels_replaced_by_another_name(texture: Any, x: Any) -> None:
+    set_texels(texture, x)
+
+
+CHANGES = [
+    *[replaced, replaced_by_name, replaced_by_another_name, replaced_by_a_call],
+    *[made_again, made_again_by_its_class],
+    *[merged, merged_by_another_name, merged_as_attribute],
+    *[texels_replaced_by_name, texels_replaced_by_another_name],
+]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("is_state", [False, True])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+def test_changes_by_computed_or_other_names_are_found(
+    change: Callable[[Any, Any], None],
+    is_state: bool,
+    mode: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(Float64(X))
+    is_texture = change.__name__.startswith("texels")
+    found = world.texture if is_texture else world.ball
+    before = list(world.texture.value() if is_texture else world.ball.radius)
+    # (As a global function it is none of the values that a construct gets.)
+    monkeypatch.setitem(globals(), "act", change)
+
+    def outside(x: Any) -> Any:
+        i = UInt32(0)
+        while i < 2:
+            if x > 1:
+                act(found, x + i)  # noqa: F821
+            i += 1
+        return x
+
+    def state(x: Any, value: Any) -> Any:
+        i = UInt32(0)
+        while i < 2:
+            if x > 1:
+                act(value, x + i)  # noqa: F821
+            i += 1
+        return x
+
+    with flags_of(mode):
+        if is_state:
+            dr.syntax(state)(Float64(X), found)
+        else:
+            dr.syntax(outside)(Float64(X))
+    got = list(world.texture.value() if is_texture else world.ball.radius)
+    assert got == [v + 1 if v > 1 else b for v, b in zip(X, before, strict=True)]
 
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
