@@ -425,6 +425,10 @@ CHANGES = [
 ]
 
 
+#: Set by the test.
+act: Any
+
+
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
 @pytest.mark.parametrize("is_state", [False, True])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
@@ -445,7 +449,7 @@ def test_changes_by_computed_or_other_names_are_found(
         i = UInt32(0)
         while i < 2:
             if x > 1:
-                act(found, x + i)  # noqa: F821
+                act(found, x + i)
             i += 1
         return x
 
@@ -453,7 +457,7 @@ def test_changes_by_computed_or_other_names_are_found(
         i = UInt32(0)
         while i < 2:
             if x > 1:
-                act(value, x + i)  # noqa: F821
+                act(value, x + i)
             i += 1
         return x
 
