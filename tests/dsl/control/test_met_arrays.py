@@ -426,7 +426,7 @@ CHANGES = [
 
 
 #: Set by the test.
-act: Any
+act: Any = None
 
 
 @pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
