@@ -26,17 +26,15 @@ from lumijit.runtime import buffers
 pytestmark = pytest.mark.host("views of a device's memory are copies")
 
 SIZE = 40
+COUNT = 1000
+X = np.linspace(1, 2, SIZE)
+BEFORE = np.linspace(3, 4, SIZE)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_left() -> None:
     """Collect what other tests have left: where no variable lives, nothing is kept."""
     gc.collect()
-
-
-COUNT = 1000
-X = np.linspace(1, 2, SIZE)
-BEFORE = np.linspace(3, 4, SIZE)
 
 
 def array() -> np.ndarray[Any, Any]:
