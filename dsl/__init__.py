@@ -12,7 +12,7 @@ from lumijit.runtime.collector import relax as _relax_collector
 # What programs use, by module (type checkers read the stub). The first are modules
 # themselves.
 _NOW = {
-    "": ("auto", "llvm", "pytree", "random", "scalar"),
+    "": ("pytree", "random"),
     "backend": ("scoped_device", "set_backend"),
     "base": ("ArrayBase",),
     "compiler.launch.evaluate": ("expand_threshold", "set_expand_threshold"),
@@ -112,7 +112,7 @@ _NOW = {
 # What few programs use is imported by those that do. A test holds that the modules have
 # it.
 _LATER = {
-    "": ("cuda", "dda", "hashgrid", "nn", "opt"),
+    "": ("auto", "cuda", "dda", "hashgrid", "llvm", "nn", "opt", "scalar"),
     "compiler.derive.checkpoints": ("checkpoint_memory", "set_checkpoint_memory"),
     "control": ("Local", "alloc_local", "dispatch", "if_stmt", "switch", "while_loop"),
     "debug.assertions": ("assert_equal", "assert_false", "assert_true"),
