@@ -166,6 +166,10 @@ def replace_type_t(arg: Any, kind: VarType, /) -> type[Any]:
             f"the type of the entries is {kind!r} (expected a member of VarType)",
             "pass for example lumijit.VarType.Float32.",
         ) from None
+    return _with_dtype(arg, dtype)
+
+
+def _with_dtype(arg: Any, dtype: DType) -> type[Any]:
     spec = spec_of(arg)
     if spec is not None:
         return _found(spec.replaced(dtype=dtype))
@@ -233,7 +237,7 @@ def expr_t(*args: Any) -> type[Any]:
 
 
 def _family(arg: Any, kind: str) -> type[Any]:
-    return replace_type_t(arg, VarType(_same_width(arg, kind).index))
+    return _with_dtype(arg, _same_width(arg, kind))
 
 
 def _same_width(arg: Any, kind: str) -> DType:
@@ -253,8 +257,10 @@ def _same_width(arg: Any, kind: str) -> DType:
 def _with_entries(kind: VarType, like: str, result: str) -> Callable[[Any], type[Any]]:
     """Make the function that returns types with other entries; an example."""
 
+    dtype = ALL[kind]
+
     def function(arg: Any, /) -> type[Any]:
-        return replace_type_t(arg, kind)
+        return _with_dtype(arg, dtype)
 
     name = f"{kind.name.lower()}_array_t"
     function.__name__ = function.__qualname__ = name

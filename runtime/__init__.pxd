@@ -34,6 +34,23 @@ cdef extern from *:
         void* found = PyLong_AsVoidPtr(address);
         return PyErr_Occurred() ? NULL : PyBytes_FromStringAndSize(found, size);
     }
+
+    /* `ctypes.memmove`, from an address or bytes. */
+    static PyObject* lumijit_memmove(PyObject* to, PyObject* from, Py_ssize_t size) {
+        void* target = PyLong_AsVoidPtr(to);
+        void* source = PyBytes_Check(from) ? PyBytes_AS_STRING(from)
+                                           : PyLong_AsVoidPtr(from);
+        if (PyErr_Occurred()) return NULL;
+        if (size < 4096) {
+            memmove(target, source, size);
+        } else {
+            Py_BEGIN_ALLOW_THREADS
+            memmove(target, source, size);
+            Py_END_ALLOW_THREADS
+        }
+        return Py_NewRef(to);
+    }
     """
     cpdef bytes string_at "lumijit_string_at" (object address, Py_ssize_t size)
+    cpdef object memmove "lumijit_memmove" (object to, object source, Py_ssize_t size)
     cpdef object waiting "lumijit_waiting" ()

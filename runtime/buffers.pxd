@@ -1,5 +1,6 @@
 cimport cython
 
+from lumijit.runtime cimport memmove
 from lumijit.runtime.pages cimport Block
 from lumijit.runtime.workers cimport _Tickets
 
@@ -50,3 +51,9 @@ cpdef _collect(object _buffer=*)
     statistics=_Statistics, live=Py_ssize_t,
 )
 cpdef Buffer allocate(object size_bytes, bint is_for_host=*)
+
+@cython.locals(free=list, completed=Py_ssize_t, k=Py_ssize_t, block=Block)
+cpdef bint _prefer_idle(object free) except -1
+
+@cython.locals(buffer=Buffer, size_bytes=Py_ssize_t)
+cpdef Buffer filled(object data)

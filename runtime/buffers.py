@@ -16,9 +16,9 @@ turns of loops end. Where comments say that there are no calls, nothing does.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
 from collections import defaultdict, deque
+from ctypes import memmove
 from dataclasses import dataclass
 from typing import Any, Final
 from weakref import ReferenceType, ref
@@ -280,11 +280,13 @@ def _prefer_idle(free: list[Block]) -> bool:
     """Put memory that no job uses any more at the end; tell whether there is some."""
     completed = workers.completed_ticket()
     for k in range(len(free)):
-        # Another thread may have taken some.
-        with contextlib.suppress(IndexError):
+        try:
             if free[k].ticket <= completed:
                 free[k], free[-1] = free[-1], free[k]
                 return True
+        except IndexError:
+            # Another thread has taken some.
+            break
     return False
 
 
@@ -326,10 +328,11 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Buffer:
 def filled(data: Any) -> Buffer:
     """Return a copy of the entries of a contiguous array, or of bytes."""
     is_raw = isinstance(data, bytes)
+    size_bytes = len(data) if is_raw else data.nbytes
     source: Any = data if is_raw else data.__array_interface__["data"][0]
-    buffer = allocate(memoryview(data).nbytes, is_for_host=True)
+    buffer = allocate(size_bytes, True)
     buffer.wait_until_free()
-    ctypes.memmove(buffer.address, source, buffer.size_bytes)
+    memmove(buffer.address, source, size_bytes)
     if _listening:
         recorders.present().note_filled(buffer)
     return buffer

@@ -9,7 +9,7 @@ from lumijit.compiler.ir.ops.logic import COPY, REPLACED
 from lumijit.compiler.ir.ops.structural import EVALUATED, UNDEFINED, WRITTEN
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import exposed
-from lumijit.compiler.record.writes import claim
+from lumijit.compiler.record.writes import rehoused
 from lumijit.runtime import workers
 
 # Nobody makes the same node of these again.
@@ -40,7 +40,7 @@ def enable(holder: Holder) -> None:
         holder._rehouse(copy)
     else:
         del node
-        claim(holder)
+        rehoused(holder)
     vertices.add_variable(holder._node)
 
 

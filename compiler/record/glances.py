@@ -18,6 +18,8 @@ from lumijit.runtime.recorders import listening
 # The host looks at so many entries of a mask in less time than a launch takes.
 FEW = 1 << 13
 _UNSET = bytes(FEW)
+# Of these, the very first most often tell.
+FIRST = 64
 # So many runs are looked at one by one.
 FEW_RUNS = 32
 
@@ -40,9 +42,13 @@ def combined(
     """Combine entries by `and` or `or`, from `first` on; None if few don't tell."""
     if op not in ("and", "or"):
         return None
-    seen = string_at(mask.address + first, min(size, few))
-    is_absorbed = 0 in seen if op == "and" else not _UNSET.startswith(seen)
-    return (op == "or") == is_absorbed if is_absorbed or size <= few else None
+    for count in (FIRST, few):
+        seen = string_at(mask.address + first, min(size, count))
+        if 0 in seen if op == "and" else not _UNSET.startswith(seen):
+            return op == "or"
+        if size <= count:
+            return op == "and"
+    return None
 
 
 def combined_runs(op: str, mask: Buffer, run: int, runs: int) -> bytes | None:
@@ -60,12 +66,21 @@ def extremes(op: str, mask: Buffer, run: int, runs: int) -> list[int] | None:
     """Find the first extreme of each of few runs; None if few entries don't tell."""
     found = []
     for k in range(runs):
-        seen = string_at(mask.address + k * run, min(run, FEW // runs))
-        # Any byte but 0 is set.
-        place = seen.find(0) if op == "min" else len(seen) - len(seen.lstrip(b"\0"))
-        if place in (-1, len(seen)):
-            if run > len(seen):
-                return None
-            place = 0
+        place = _extreme(op, mask, run, k * run, FEW // runs)
+        if place < 0:
+            return None
         found.append(place)
     return found
+
+
+def _extreme(op: str, mask: Buffer, run: int, first: int, few: int) -> int:
+    """Find the first extreme of a run; negative if few entries don't tell."""
+    for count in (FIRST, few):
+        seen = string_at(mask.address + first, min(run, count))
+        # Any byte but 0 is set.
+        place = seen.find(0) if op == "min" else len(seen) - len(seen.lstrip(b"\0"))
+        if 0 <= place < len(seen):
+            return place
+        if run <= count:
+            return 0
+    return -1

@@ -75,14 +75,14 @@ def reduce(op: str, node: Node) -> Node:
         return trace.cast_to(reduce(op, trace.cast_to(node, FLOAT32)), FLOAT16)
     if placement.used and placement.is_elsewhere(node):
         return placement.run_there(reduce, op, node)
+    if glances.can_look(node):
+        seen = glances.combined(op, evaluated(node), node.size)
+        if seen is not None:
+            return from_buffer(t, buffers.filled(b"\1" if seen else b"\0"), 1)
     collectives = targets.collectives()
     kernel = named_kernels.get(f"reduce_{op}_{t.short}", collectives.reduce_ir, op, t)
     block = collectives.REDUCE_BLOCK
     blocks = -(-node.size // block)
-    if blocks > 1 and glances.can_look(node):
-        seen = glances.combined(op, evaluated(node), node.size)
-        if seen is not None:
-            return from_buffer(t, buffers.filled(bytes((seen,))), 1)
     result = device.allocate(t.size_bytes)
     if blocks == 1:
         _reduce_launch(kernel, evaluated(node), result, node.size, node.size)

@@ -111,11 +111,11 @@ def _enter(inner: Scope) -> None:
 
 
 def restore_writes(inner: Scope) -> None:
-    """Undo the new versions that a scope's writes gave to arrays and buffers."""
+    """Undo the new versions by writes in a scope, unless somebody has done so."""
     if inner.locals:
         local.suspend(inner)
-    if inner.writes:
-        for holder, original in inner.writes.values():
+    for holder, original in inner.writes.values():
+        if holder._node.scope.depth >= inner.depth:
             holder._go_back(original)
 
 

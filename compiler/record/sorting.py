@@ -189,17 +189,16 @@ def extreme_places(node: Node, run: int, op: str, inner: int = 1) -> Node:
         return placement.run_there(extreme_places, node, run, op, inner)
     if run <= rows.FEW:
         return _by_comparing(node, run, op, inner)
+    runs = node.size // run
+    if inner == 1 and runs <= glances.FEW_RUNS and glances.can_look(node):
+        places = glances.extremes(op, evaluated(node), run, runs)
+        if places is not None:
+            found = buffers.filled(struct.pack(f"{runs}I", *places))
+            return from_buffer(UINT32, found, runs)
     kernels = targets.collectives()
     if kernels.extreme_ir is None or run < SHORT_RUN or inner > 1:
         return _by_keys(node, run, op, inner)
     source, t = evaluated(node), node.type
-    runs = node.size // run
-    if runs <= glances.FEW_RUNS and glances.can_look(node):
-        places = glances.extremes(op, source, run, runs)
-        if places is not None:
-            return from_buffer(
-                UINT32, buffers.filled(struct.pack(f"{runs}I", *places)), runs
-            )
     # In masks, the first entry that is set or not ends a run.
     is_whole = t.is_bool and runs >= MANY_RUNS
     pieces = 1 if is_whole else -(-run // kernels.EXTREME_BLOCK)

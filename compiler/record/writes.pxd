@@ -8,6 +8,7 @@ cdef class Writes:
     cdef readonly object holder
     cdef readonly Node first
     cdef public Node last
+    cdef public bint is_mixed
 
 
 cdef class watched:

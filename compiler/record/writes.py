@@ -34,14 +34,18 @@ _SEVERAL = 8
 
 
 class Writes:
-    """The writes to one array: its first and its last version."""
+    """The writes to one array: its first and its last version.
 
-    __slots__ = ("first", "holder", "last")
+    `is_mixed` tells whether it was replaced between writes.
+    """
+
+    __slots__ = ("first", "holder", "is_mixed", "last")
 
     def __init__(self, holder: Holder, first: Node, last: Node) -> None:
         self.holder = holder
         self.first = first
         self.last = last
+        self.is_mixed = False
 
 
 class watched:
@@ -72,15 +76,19 @@ class watched:
         if outer is not None:
             for key, writes in self.entries.items():
                 before = outer.entries.setdefault(key, writes)
-                before.last = writes.last
+                if before is not writes:
+                    is_next = before.last is writes.first
+                    before.is_mixed |= writes.is_mixed or not is_next
+                    before.last = writes.last
             if self.has_single:
                 outer.has_single = True
         settle(self.undo)
 
     def undo(self) -> None:
-        """Give arrays what they had before."""
+        """Give arrays what they had before, unless somebody has put it back."""
         for writes in self.entries.values():
-            writes.holder._go_back(writes.first)
+            if writes.holder._node is writes.last:
+                writes.holder._go_back(writes.first)
 
 
 def last_versions(found: watched) -> dict[int, Node]:
@@ -89,11 +97,18 @@ def last_versions(found: watched) -> dict[int, Node]:
 
 
 def note_write(holder: Holder, before: Node) -> None:
-    """Note that an array outside of regions has got a new version."""
+    """Note that an array outside of regions has got another node: a new version."""
     found = get_watched()
-    if found is not None:
-        entry = found.entries.setdefault(id(holder), Writes(holder, before, before))
-        entry.last = holder._node
+    if found is None:
+        return
+    now = holder._node
+    entry = found.entries.get(id(holder))
+    if entry is None:
+        found.entries[id(holder)] = Writes(holder, before, now)
+        return
+    if entry.last is not before:
+        entry.is_mixed = True
+    entry.last = now
 
 
 def note_single(*operands: Node) -> None:
@@ -180,21 +195,35 @@ def claim(holder: Holder) -> None:
     Arrays share nodes (`Float(x)`, equal literals), and what is written to one must
     not show in another. Inside a region, its bookkeeping refers to the nodes, too.
     """
+    node = rehoused(holder)
+    if node is not None and trace.state.scope is ROOT:
+        note_write(holder, node)
+
+
+def rehoused(holder: Holder) -> Node | None:
+    """Give a holder a node of its own; return the one that it shared, if it did.
+
+    (Nobody is told that it will be written to.)
+    """
     node = holder._node
-    if node.op in (LITERAL, UNDEFINED) and _is_claimed(holder, node):
-        return
-    if node.op is LITERAL:
-        holder._rehouse(trace.make_root(LITERAL, node.type, node.size, node.attr))
+    if node.op in (LITERAL, UNDEFINED):
+        if _is_claimed(holder, node):
+            return None
+        if node.op is LITERAL:
+            holder._rehouse(trace.make_root(LITERAL, node.type, node.size, node.attr))
+        else:
+            holder._rehouse(trace.undefined(node.type, node.size))
         _note_renewed(node, holder._node)
-    elif node.op is UNDEFINED:
-        holder._rehouse(trace.undefined(node.type, node.size))
-        _note_renewed(node, holder._node)
-    elif trace.state.scope is ROOT:
-        kept = _times_held(holder, node)
-        del node
-        if _references(holder) > _UNSHARED + kept:
-            node = holder._node
-            holder._rehouse(trace.copied(node))
+        return node
+    if trace.state.scope is not ROOT:
+        return None
+    kept = _times_held(holder, node)
+    del node
+    if _references(holder) <= _UNSHARED + kept:
+        return None
+    node = holder._node
+    holder._rehouse(trace.copied(node))
+    return node
 
 
 def put(holder: Holder, position: int, value: Any) -> bool:

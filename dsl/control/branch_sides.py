@@ -183,7 +183,7 @@ class Sides:
                 check_contents(self.name, held.parts, self.contents)
             if self.loose:
                 check_loose(self.name, held.parts, given, self.loose)
-            versions = versions_in(where, self.name)
+            versions = versions_in(where, self.name, *held.before())
             held.follow(versions)
             nodes, items = held.current_nodes(), held.current_items()
             parts = self.parts_of(value)

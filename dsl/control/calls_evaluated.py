@@ -27,6 +27,7 @@ from lumijit.control.invocation import Invocation
 from lumijit.control.loop_compressed import entries
 from lumijit.control.reachability import Reach
 from lumijit.control.state import is_array
+from lumijit.control.write_rules import versions_in
 from lumijit.pytree import Parts
 from lumijit.runtime.contexts import apart
 from lumijit.runtime.dtypes import BOOL, UINT32
@@ -198,7 +199,8 @@ def _has_misleading_sizes(call: Invocation, callee: Callee, size: int) -> bool:
 def _masked(call: Invocation, callee: Callee, chosen: Node) -> Any:
     """Call a function with all entries; return its results at some positions."""
     with writes.watched() as found, trace.masked_only(_mask(call, callee)):
-        value, _ = call.invoke(callee, call.values, lambda: writes.last_versions(found))
+        written = partial(versions_in, found, call.name)
+        value, _ = call.invoke(callee, call.values, written)
     parts = Parts((value,), ("result",))
     kept = list(parts.leaves)
     for k, leaf in enumerate(kept):
@@ -249,7 +251,7 @@ def _invoke(
         trace.guarded(check),
         trace.masked_only(mask),
     ):
-        value, _ = call.invoke(callee, values, lambda: writes.last_versions(found))
+        value, _ = call.invoke(callee, values, partial(versions_in, found, call.name))
         for effect in _effects(found.entries.values()) if size < call.lanes else ():
             # With more elements, the mask itself refuses what doesn't fit.
             if effect.size > size == 1:

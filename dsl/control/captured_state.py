@@ -25,7 +25,7 @@ from lumijit.control.bare_classes import look_at_values
 from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, keys_of
 from lumijit.control.defaults import default_of
-from lumijit.control.differing import Places, is_renewed, is_written
+from lumijit.control.differing import Places, is_written
 from lumijit.control.held_arrays import is_changed, note_stand_ins, put_back
 from lumijit.control.inert import Inert
 from lumijit.control.locations import MISSING, Location
@@ -36,6 +36,7 @@ from lumijit.control.plain_changes import counts, is_object, is_other
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.refusals import Change
 from lumijit.control.state import NUMBERS
+from lumijit.control.write_rules import is_renewed
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, is_container
 from lumijit.runtime.errors import StateError
@@ -150,7 +151,7 @@ class Outside:
         for k in nodes | now_nodes:
             array, first = reach.arrays[k], reach.nodes[k]
             held, holds = nodes.get(k, first), now_nodes.get(k, first)
-            if held is holds or is_written(array) or is_renewed(held, holds):
+            if held is holds or is_written(array, held) or is_renewed(held, holds):
                 continue
             array._go_back(first)
             place = reach.holders[k]

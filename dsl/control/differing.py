@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, WRITTEN
-from lumijit.compiler.launch.evaluate import data
+from lumijit.compiler.ir.ops.structural import WRITTEN
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
+from lumijit.control.write_rules import is_begun
 
 #: Places that aren't as they were, by id, with what they hold.
 Places = dict[int, tuple[Location, dict[Any, Any]]]
@@ -46,29 +44,24 @@ def entries(pairs: Iterable[Pair]) -> Iterator[tuple[Location, Any, Any, Any]]:
                 yield place, key, before, after
 
 
-def is_written(array: Any) -> bool:
-    """Tell whether an array has a new version by a write, which is masked."""
+def is_written(array: Any, held: Node) -> bool:
+    """Tell whether an array has a new version by writes, which are masked.
+
+    If it was replaced before, since it `held` a node, that is a change like others.
+    """
     node = array._node
     scope = trace.state.scope
     if node.op is WRITTEN and node.scope is scope and id(array) in scope.writes:
-        return True
+        return is_begun(held, scope.writes[id(array)][1])
     watched = trace.state.watched
+    # The writes of functions that ran before are noted further out.
     while watched is not None:
-        # (What another function of a call has written, the call itself knows.)
         entry = watched.entries.get(id(array))
         if entry is not None:
-            return entry.last is node
+            if entry.last is not node or entry.is_mixed:
+                return False
+            node = entry.first
+            if is_begun(held, node):
+                return True
         watched = watched.outer
     return False
-
-
-def is_renewed(before: Node, after: Node) -> bool:
-    """Tell whether a literal was only renewed, or put into memory."""
-    if before.op is not LITERAL or before.type is not after.type:
-        return False
-    if after.op is LITERAL:
-        return before.size == after.size and repr(before.attr) == repr(after.attr)
-    if after.op is not EVALUATED or before.size != after.size:
-        return False
-    value = np.asarray(before.attr, before.type.numpy)
-    return data(after).tobytes() == np.full(after.size, value).tobytes()

@@ -6,7 +6,7 @@ what it did to them, and undoing that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any
 
@@ -54,6 +54,10 @@ class Held:
         """Have the nested arrays hold other items."""
         for key, nested in self.nested.items():
             nested._items[:] = items[key]
+
+    def before(self) -> tuple[Iterable[Any], Iterable[Node]]:
+        """Return the flat arrays, and what each held before."""
+        return self.flat.values(), self.nodes.values()
 
     def follow(self, versions: Mapping[int, Node]) -> None:
         """Take versions written by index for what arrays held."""
@@ -105,7 +109,7 @@ def is_changed(original: Any, given: Any, held: Any) -> bool:
     """
     own, others = held
     if isinstance(given, FlatArray):
-        is_same = original._node is own or is_written(original)
+        is_same = original._node is own or is_written(original, own)
         return given._node is not others or not is_same
     return not (same_items(original._items, own) and same_items(given._items, others))
 
@@ -117,7 +121,7 @@ def put_back(original: Any, held: Any) -> bool:
         is_same = same_items(original._items, own)
         original._items[:] = own
     else:
-        is_same = original._node is own or is_written(original)
+        is_same = original._node is own or is_written(original, own)
         if not is_same:
             original._go_back(own)
     return not is_same

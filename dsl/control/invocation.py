@@ -31,6 +31,10 @@ _ARGUMENT = re.compile(r"(args|kwargs)\[(.*?)\](.*)")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
+#: Returns the last versions of arrays that were written, by their ids. It gets arrays,
+#: and what they held before.
+Written = Callable[[list[Any], list[Node]], dict[int, Node]]
+
 _NONE: frozenset[int] = frozenset()
 
 
@@ -129,7 +133,7 @@ class Invocation:
         self,
         callee: Callee,
         values: list[Any],
-        written: Callable[[], dict[int, Node]],
+        written: Written,
     ) -> tuple[Any, Set[int]]:
         """Call a function and copy what it returns, so that changes don't reach it.
 
@@ -156,7 +160,7 @@ class Invocation:
         self,
         callee: Callee,
         values: list[Any],
-        written: Callable[[], dict[int, Node]],
+        written: Written,
     ) -> tuple[Any, Set[int]]:
         if self.is_flat:
             arrays = values
@@ -173,7 +177,7 @@ class Invocation:
             value = callee.function(*args, **kwargs)
             if self.loose:
                 check_loose(self.name, self.parts, copies, self.loose)
-            versions = written()
+            versions = written(arrays, before)
             if not versions and is_array(value):
                 return wrap(type(value), value._node), _NONE
             return self._kept(value, versions)

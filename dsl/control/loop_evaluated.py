@@ -48,7 +48,7 @@ from lumijit.control.state import (
     zeros_like,
 )
 from lumijit.control.twins import common_twins
-from lumijit.control.write_rules import Narrow, check_writes
+from lumijit.control.write_rules import Narrow, check_writes, versions_in
 from lumijit.instance_registry import opaque
 from lumijit.pytree import Parts, copied
 from lumijit.runtime.contexts import apart, on_error
@@ -231,7 +231,7 @@ class EvaluatedLoop:
                 new = Parts(returned, self.labels)
                 nodes = [node_of(leaf) for leaf in new.leaves]
                 if found.entries:
-                    held.follow(writes.last_versions(found))
+                    held.follow(versions_in(found, self.name, *held.before()))
                 left, items = held.current_nodes(), held.current_items()
                 check_loose(self.name, old, copies, others)
             check_contents(self.name, old, objects)

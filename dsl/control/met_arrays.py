@@ -15,8 +15,9 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
-from lumijit.control.differing import is_renewed, is_written
+from lumijit.control.differing import is_written
 from lumijit.control.held_arrays import same_items
+from lumijit.control.write_rules import is_renewed
 from lumijit.nested import NestedArray
 from lumijit.spec import TENSOR
 
@@ -76,9 +77,10 @@ class Met:
         found = False
         for array, before in zip(self.arrays, self.nodes, strict=True):
             now = array._node
-            if now is not before and not (is_written(array) or is_renewed(before, now)):
-                array._go_back(before)
-                found = True
+            if now is before or is_written(array, before) or is_renewed(before, now):
+                continue
+            array._go_back(before)
+            found = True
         for items, held in self._lists:
             if not same_items(items, held):
                 items[:] = held

@@ -13,7 +13,7 @@ from lumijit.base import ArrayBase
 from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL, UNDEFINED
 from lumijit.compiler.record import regions
-from lumijit.compiler.record.writes import claim
+from lumijit.compiler.record.writes import rehoused
 from lumijit.runtime.contexts import on_error
 
 
@@ -28,7 +28,7 @@ class StandIns:
         for array in written:
             # Equal literals are one node, of which each array gets its own.
             before = array._node
-            claim(array)
+            rehoused(array)
             own = array._node
             array._go_back(before)
             self._note(array, own)

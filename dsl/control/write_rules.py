@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from lumijit.compiler.ir.nodes import Node, Scope
-from lumijit.compiler.ir.ops.structural import WRITTEN
+from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record.writes import last_versions, watched
 from lumijit.runtime.errors import SizeError, StateError
 
@@ -69,22 +72,63 @@ def wide_enough(run: Callable[[int], T]) -> T:
         raise narrow.refusal from error
 
 
-def versions_in(where: Where, construct: str) -> dict[int, Node]:
+def versions_in(
+    where: Where, construct: str, arrays: Iterable[Any] = (), held: Iterable[Node] = ()
+) -> dict[int, Node]:
     """Return the last versions of arrays written in a scope, or found to be.
 
-    In a scope, they must not be replaced besides.
+    They must not be replaced besides: of `arrays`, it is told what they `held` before.
     """
     if not isinstance(where, Scope):
+        if where.entries:
+            for array, node in zip(arrays, held, strict=True):
+                entry = where.entries.get(id(array))
+                if entry is None:
+                    continue
+                if entry.is_mixed or not is_begun(node, entry.first):
+                    raise _mixed(construct)
         return last_versions(where)
+    if where.writes:
+        for array, node in zip(arrays, held, strict=True):
+            write = where.writes.get(id(array))
+            if write is not None and not is_begun(node, write[1]):
+                raise _mixed(construct)
     found = {}
     for key, (holder, _) in where.writes.items():
         node = holder._node
         if node.op is not WRITTEN or node.scope is not where:
-            raise StateError(
-                construct,
-                "an array is both written by index and changed in place "
-                "within one branch",
-                "assign the result to another variable.",
-            )
+            raise _mixed(construct)
         found[key] = node
     return found
+
+
+def is_begun(held: Node, first: Node) -> bool:
+    """Tell whether writes began at what an array held when a block began.
+
+    They are masked, and what replaces an array in a block is for all elements.
+    """
+    return first is held or is_renewed(held, first)
+
+
+def _mixed(construct: str) -> StateError:
+    return StateError(
+        construct,
+        "an array is both written by index and changed in place within one branch",
+        "assign the result to another variable.",
+    )
+
+
+def is_renewed(before: Node, after: Node) -> bool:
+    """Tell whether a literal (or what is undefined) was only renewed, or evaluated."""
+    if before.type is not after.type:
+        return False
+    if before.op is UNDEFINED:
+        return after.op is UNDEFINED and before.size == after.size
+    if before.op is not LITERAL:
+        return False
+    if after.op is LITERAL:
+        return before.size == after.size and repr(before.attr) == repr(after.attr)
+    if after.op is not EVALUATED or before.size != after.size:
+        return False
+    value = np.asarray(before.attr, before.type.numpy)
+    return data(after).tobytes() == np.full(after.size, value).tobytes()

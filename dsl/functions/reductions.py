@@ -143,10 +143,12 @@ def _of_tensor(
 ) -> Any:
     """Reduce axes of a tensor, last ones first; neighbours at once."""
     flat, shape = value.array, value.shape
-    kept = [(k, n) for k, n in enumerate(shape) if k not in axes]
-    result = tuple(n for _, n in kept)
-    if keepdims:
-        result = tuple(1 if k in axes else n for k, n in enumerate(shape))
+    result = []
+    for k, n in enumerate(shape):
+        if k not in axes:
+            result.append(n)
+        elif keepdims:
+            result.append(1)
     axis = len(shape)
     inner = 1
     while axis:
@@ -160,7 +162,8 @@ def _of_tensor(
             length *= shape[axis]
         count = math.prod(shape[:axis]) * inner
         flat = _of_rows(op, flat, count, length, inner, mode)
-    return type(value)(flat, result)
+    make = value._of if isinstance(flat, FlatArray) else type(value)
+    return make(flat, tuple(result))
 
 
 def _of_rows(

@@ -263,7 +263,7 @@ def _mapped(construct: str, value: Any, axis: Any, function: OfRuns) -> Any:
     if not len(value.array):
         return value
     found = function(value.array, *run_shape(value, axis))
-    return tensor_t(found)(found, value.shape)
+    return tensor_t(found)._of(found, value.shape)
 
 
 def _reduced(
@@ -285,11 +285,11 @@ def _reduced(
         return found.item() if isinstance(found, HostArray) else found
     if axis is None:
         found, shape = function(flat, length), (1,) * value.ndim
-        return tensor_t(found)(found, shape if keepdims else ())
+        return tensor_t(found)._of(found, shape if keepdims else ())
     found = function(flat, *run_shape(value, axis))
     kept = (1,) if keepdims else ()
     shape = (*value.shape[:axis], *kept, *value.shape[axis + 1 :])
-    return tensor_t(found)(found, shape)
+    return tensor_t(found)._of(found, shape)
 
 
 def _merged(

@@ -454,3 +454,94 @@ def test_objects_that_are_no_pytrees_say_how_to_become_some() -> None:
 
     with pytest.raises(StateError, match="make 'Opaque' a dataclass, or give it DRJ"):
         loop(UInt(1, 2))
+
+
+MIXED = "both written by index and changed in place"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_literal", [False, True])
+@pytest.mark.parametrize("construct", ["if", "outside", "while", "switch", "reached"])
+def test_changed_in_place_before_a_write(
+    construct: str, is_literal: bool, mode: str
+) -> None:
+    """The change is for all elements, and what the write leaves isn't blended."""
+    array = lj.zeros(Float, 4) if is_literal else Float(1, 2, 3, 4)
+    before, at = list(array), UInt(0, 1, 1, 1)
+
+    def change(at: Any, array: Any) -> Any:
+        other = array
+        other += 10
+        lj.scatter(other, Float(100), at)
+        return at
+
+    def leave(at: Any, array: Any) -> Any:
+        return at
+
+    def run() -> Any:
+        chosen = Bool(True, False, True, False)
+        which = lj.select(chosen, UInt(0), 1)
+        if construct == "if":
+            return lj.if_stmt((at, array), chosen, change, leave, mode=mode)
+        if construct == "outside":
+            functions = (lambda at: change(at, array)), (lambda at: leave(at, array))
+            return lj.if_stmt((at,), chosen, *functions, mode=mode)
+        if construct == "switch":
+            return lj.switch(which, [change, leave], at, array, mode=mode)
+        if construct == "reached":
+            reaching = [lambda at: change(at, array), lambda at: at]
+            return lj.switch(which, reaching, at, mode=mode)
+
+        def body(k: Any, at: Any, array: Any) -> Any:
+            return k + 1, change(at, array), array
+
+        state = UInt(0), at, array
+        return lj.while_loop(state, lambda k, *_: k < UInt(0, 1, 2, 0), body, mode=mode)
+
+    lj.eval(array)
+    # Of literals, the symbolic change is one, too.
+    is_met = mode == "evaluated" or (is_literal and construct != "while")
+    is_given = construct in ("if", "while", "switch")
+    match = MIXED if is_given else "changes 'array'"
+    with pytest.raises(
+        StateError if is_met else SymbolicError,
+        match=match if is_met else "the array is symbolic",
+    ):
+        run()
+    assert list(array) == before
+
+
+def test_changed_between_writes() -> None:
+    array = Float(1, 2, 3, 4)
+
+    def change(array: Any) -> Any:
+        lj.scatter(array, Float(100), UInt(0, 1, 1, 1))
+        array += 10
+        lj.scatter(array, Float(200), UInt(0, 1, 1, 1))
+        return array
+
+    with pytest.raises(StateError, match=MIXED):
+        lj.if_stmt((array,), array > 2, change, lambda array: array, mode="evaluated")
+    assert list(array) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_writes_in_nested_branches_follow_each_other(mode: str) -> None:
+    array = Float(1, 2, 3, 4)
+    other, at = Float(array), UInt(0, 1, 1, 1)
+
+    def inner() -> Any:
+        lj.scatter(array, Float(300), at + 1)
+        lj.scatter(other, Float(300), at + 1)
+        return at
+
+    def outer() -> Any:
+        lj.scatter(array, Float(100), at)
+        lj.if_stmt((), at > 0, inner, lambda: at, mode=mode)
+        lj.scatter(array, Float(200), at + 2)
+        return at
+
+    chosen = Bool(True, False, True, False)
+    lj.if_stmt((), chosen, outer, lambda: at, mode=mode)
+    assert list(array) == [100, 100, 200, 200]
+    assert list(other) == [1, 2, 300, 4]

@@ -1,0 +1,1 @@
+# Compiled as it is: nothing in it has a C type.
