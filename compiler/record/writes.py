@@ -133,10 +133,11 @@ def append_effect(holder: Holder, effect: Node) -> None:
     written = trace.make(WRITTEN, target.type, target.size, (effect,), None)
     holder._advance(written)
     if scope is ROOT:
+        # (At once: what nobody has noted can't be undone.)
+        note_write(holder, target)
         if vertices.variables and effect.op in TRACKED_WRITES:
             _track(written, effect)
         evaluate.note_effect(written, target)
-        note_write(holder, target)
 
 
 def _track(written: Node, effect: Node) -> None:
