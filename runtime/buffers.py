@@ -330,7 +330,7 @@ def filled(data: Any) -> Buffer:
     is_raw = isinstance(data, bytes)
     size_bytes = len(data) if is_raw else data.nbytes
     source: Any = data if is_raw else data.__array_interface__["data"][0]
-    buffer = allocate(size_bytes, True)
+    buffer = allocate(size_bytes, is_for_host=True)
     buffer.wait_until_free()
     memmove(buffer.address, source, size_bytes)
     if _listening:

@@ -66,7 +66,7 @@ class Side:
     """What one side left: its result, and the arguments as it left them.
 
     `kept` is what `parts`, the result, held; `versions` were written by index. `nodes`
-    and `items` are what arrays among the arguments held in the end.
+    and `items` are what arrays among the arguments, and in these, held in the end.
     """
 
     __slots__ = ("held", "items", "kept", "nodes", "parts", "value", "versions")
@@ -186,6 +186,10 @@ class Sides:
             versions = versions_in(where, self.name, *held.before())
             held.follow(versions)
             nodes, items = held.current_nodes(), held.current_items()
+            for key, left in items.items():
+                if not same_items(left, held.items[key]):
+                    # New ones may have been written, which is undone after the side.
+                    nodes.update((id(v), v._node) for v in Parts(left).leaves)
             parts = self.parts_of(value)
             side = Side(value, parts, held, versions, nodes, items)
             side.kept = side.keep(parts)

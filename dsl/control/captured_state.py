@@ -25,7 +25,7 @@ from lumijit.control.bare_classes import look_at_values
 from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, keys_of
 from lumijit.control.defaults import default_of
-from lumijit.control.differing import Places, is_written
+from lumijit.control.differing import Places, is_renewed, is_written
 from lumijit.control.held_arrays import is_changed, note_stand_ins, put_back
 from lumijit.control.inert import Inert
 from lumijit.control.locations import MISSING, Location
@@ -36,7 +36,6 @@ from lumijit.control.plain_changes import counts, is_object, is_other
 from lumijit.control.reachability import WHOLE, Reach, Span
 from lumijit.control.refusals import Change
 from lumijit.control.state import NUMBERS
-from lumijit.control.write_rules import is_renewed
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, is_container
 from lumijit.runtime.errors import StateError

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
-from lumijit.compiler.ir.ops.structural import WRITTEN
+from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
+from lumijit.compiler.launch.evaluate import data
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
-from lumijit.control.write_rules import is_begun
 
 #: Places that aren't as they were, by id, with what they hold.
 Places = dict[int, tuple[Location, dict[Any, Any]]]
@@ -65,3 +67,27 @@ def is_written(array: Any, held: Node) -> bool:
                 return True
         watched = watched.outer
     return False
+
+
+def is_begun(held: Node, first: Node) -> bool:
+    """Tell whether writes began at what an array held when a block began.
+
+    They are masked, and what replaces an array in a block is for all elements.
+    """
+    return first is held or is_renewed(held, first)
+
+
+def is_renewed(before: Node, after: Node) -> bool:
+    """Tell whether a literal (or what is undefined) was only renewed, or evaluated."""
+    if before.type is not after.type:
+        return False
+    if before.op is UNDEFINED:
+        return after.op is UNDEFINED and before.size == after.size
+    if before.op is not LITERAL:
+        return False
+    if after.op is LITERAL:
+        return before.size == after.size and repr(before.attr) == repr(after.attr)
+    if after.op is not EVALUATED or before.size != after.size:
+        return False
+    value = np.asarray(before.attr, before.type.numpy)
+    return data(after).tobytes() == np.full(after.size, value).tobytes()

@@ -15,9 +15,8 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
-from lumijit.control.differing import is_written
+from lumijit.control.differing import is_renewed, is_written
 from lumijit.control.held_arrays import same_items
-from lumijit.control.write_rules import is_renewed
 from lumijit.nested import NestedArray
 from lumijit.spec import TENSOR
 

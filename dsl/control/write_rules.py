@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import numpy as np
-
 from lumijit.compiler.ir.nodes import Node, Scope
-from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
-from lumijit.compiler.launch.evaluate import data
+from lumijit.compiler.ir.ops.structural import WRITTEN
 from lumijit.compiler.record.writes import last_versions, watched
+from lumijit.control.differing import is_begun
 from lumijit.runtime.errors import SizeError, StateError
 
 T = TypeVar("T")
@@ -73,7 +71,7 @@ def wide_enough(run: Callable[[int], T]) -> T:
 
 
 def versions_in(
-    where: Where, construct: str, arrays: Iterable[Any] = (), held: Iterable[Node] = ()
+    where: Where, construct: str, arrays: Iterable[Any], held: Iterable[Node]
 ) -> dict[int, Node]:
     """Return the last versions of arrays written in a scope, or found to be.
 
@@ -102,33 +100,9 @@ def versions_in(
     return found
 
 
-def is_begun(held: Node, first: Node) -> bool:
-    """Tell whether writes began at what an array held when a block began.
-
-    They are masked, and what replaces an array in a block is for all elements.
-    """
-    return first is held or is_renewed(held, first)
-
-
 def _mixed(construct: str) -> StateError:
     return StateError(
         construct,
         "an array is both written by index and changed in place within one branch",
         "assign the result to another variable.",
     )
-
-
-def is_renewed(before: Node, after: Node) -> bool:
-    """Tell whether a literal (or what is undefined) was only renewed, or evaluated."""
-    if before.type is not after.type:
-        return False
-    if before.op is UNDEFINED:
-        return after.op is UNDEFINED and before.size == after.size
-    if before.op is not LITERAL:
-        return False
-    if after.op is LITERAL:
-        return before.size == after.size and repr(before.attr) == repr(after.attr)
-    if after.op is not EVALUATED or before.size != after.size:
-        return False
-    value = np.asarray(before.attr, before.type.numpy)
-    return data(after).tobytes() == np.full(after.size, value).tobytes()

@@ -545,3 +545,23 @@ def test_writes_in_nested_branches_follow_each_other(mode: str) -> None:
     lj.if_stmt((), chosen, outer, lambda: at, mode=mode)
     assert list(array) == [100, 100, 200, 200]
     assert list(other) == [1, 2, 300, 4]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("is_returned", [False, True])
+def test_components_that_are_replaced_and_written(mode: str, is_returned: bool) -> None:
+    """What a block makes is blended by element, with what it has written to it."""
+    point = lj.zeros(Array2f, 4)
+
+    def change(point: Any) -> Any:
+        point += Array2f(10, 20)
+        lj.scatter(point.x, Float(100), UInt(0, 1, 2, 3))
+        return point if is_returned else Float(1)
+
+    def leave(point: Any) -> Any:
+        return point if is_returned else Float(1)
+
+    chosen = Bool(True, False, True, False)
+    lj.if_stmt((point,), chosen, change, leave, mode=mode)
+    assert list(point.x) == [100, 0, 100, 0]
+    assert list(point.y) == [20, 0, 20, 0]
