@@ -189,7 +189,7 @@ class Sides:
             for key, left in items.items():
                 if not same_items(left, held.items[key]):
                     # New ones may have been written, which is undone after the side.
-                    nodes.update((id(v), v._node) for v in Parts(left).leaves)
+                    nodes.update([(id(v), v._node) for v in Parts(left).leaves])
             parts = self.parts_of(value)
             side = Side(value, parts, held, versions, nodes, items)
             side.kept = side.keep(parts)
