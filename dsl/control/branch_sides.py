@@ -189,7 +189,9 @@ class Sides:
             for key, left in items.items():
                 if not same_items(left, held.items[key]):
                     # New ones may have been written, which is undone after the side.
-                    nodes.update([(id(v), v._node) for v in Parts(left).leaves])
+                    inner = Parts(left)
+                    for leaf in inner.leaves:
+                        nodes[id(leaf)] = leaf._node
             parts = self.parts_of(value)
             side = Side(value, parts, held, versions, nodes, items)
             side.kept = side.keep(parts)
