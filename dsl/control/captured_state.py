@@ -390,10 +390,14 @@ def standing_in(
 
 
 def _may_be_state(change: Change) -> bool:
-    """Tell whether an entry had a value that a construct can hand on."""
-    before, after = change.before, change.after
-    is_known = isinstance(before, (*NUMBERS, ArrayBase)) or is_container(before)
-    return is_known and after is not MISSING and after is not None
+    """Tell whether an entry had, and has, a value that a construct can hand on."""
+    after = change.after
+    return can_be_state(change.before) and after is not MISSING and after is not None
+
+
+def can_be_state(value: Any) -> bool:
+    """Tell whether a construct can hand a value on."""
+    return isinstance(value, (*NUMBERS, ArrayBase)) or is_container(value)
 
 
 def _assignable(place: Location, key: Any) -> tuple[Location, Any, str]:

@@ -1,14 +1,15 @@
-"""What a run of a symbolic loop found out, for the next run of the same loop.
+"""What a run of a construct found out, for the next run of the same one.
 
 A body is traced anew when a trace shows that a variable grows, stays constant or must
 become an array. A loop that runs in each frame would be traced twice each time, one
 inside of it four times. So the next run begins with what the last one ended with, if
-its state looks alike; what would show in the result is checked once more.
+its state looks alike; what would show in the result is checked once more. So it is with
+entries of objects that a construct was found to change: they are its state at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,6 +18,8 @@ from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.roles import value_deps
 from lumijit.compiler.record import local
+from lumijit.control.captured_state import can_be_state
+from lumijit.control.locations import Location
 from lumijit.control.state import node_of
 from lumijit.control.twins import twins
 from lumijit.pytree import Parts
@@ -263,3 +266,23 @@ def _grow(expected: dict[Node, Node], inner: Scope) -> bool:
         else:
             return False
     return True
+
+
+def entries_at(
+    places: Sequence[Location], wanted: Collection[tuple[Any, str]]
+) -> list[tuple[Location, Any, str]]:
+    """Return which of some places have entries with certain keys and paths.
+
+    Return none unless there is just one for each, with a value that can be state.
+    """
+    keys = {key for key, _ in wanted}
+    found: list[tuple[Location, Any, str]] = []
+    for place in places:
+        kept = place.kept
+        for key in keys:
+            if key in kept and can_be_state(kept[key]):
+                path = place.path(key)
+                if (key, path) in wanted:
+                    found.append((place, key, path))
+    is_each = {entry[1:] for entry in found} == set(wanted)
+    return found if is_each and len(found) == len(wanted) else []

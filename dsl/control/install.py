@@ -23,6 +23,7 @@ from lumijit.control import identity
 from lumijit.control.bytecode import PLAIN
 from lumijit.control.captured_state import left_alone, standing_in, watch
 from lumijit.control.conditional import run_if
+from lumijit.control.foresight import entries_at
 from lumijit.control.in_use import may_act, may_change_in_use
 from lumijit.control.inert import are_still
 from lumijit.control.locations import places_of
@@ -166,6 +167,7 @@ targets.if_stmt = run_if
 targets.loop_mode = lambda: "symbolic" if flags.symbolic_loops else "evaluated"
 targets.watch = watch
 targets.Met = Met
+targets.entries_at = entries_at
 targets.left_alone = left_alone
 targets.standing_in = standing_in
 targets.are_still = are_still

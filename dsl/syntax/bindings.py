@@ -22,6 +22,8 @@ class Targets:
             `Undefined` object, the result is the other branch's value.
         loop_mode: Returns the mode of vectorized loops without a hint.
         watch: Remembers what a construct's functions reach that is no state.
+        entries_at: `entries_at(places, wanted)` lists the entries with certain keys and
+            paths among places that are watched.
         left_alone: `left_alone(watch, function, args, describe)` calls a body and
             refuses its changes of that, or has them adopted.
         are_still: `are_still(functions, values)` tells whether functions leave the
@@ -78,6 +80,7 @@ class Targets:
     loop_mode: Callable[[], str | None]
     watch: Callable[..., Any]
     Met: type[Any]
+    entries_at: Callable[..., list[tuple[Any, Any, str]]]
     left_alone: Callable[..., Any]
     are_still: Callable[..., bool]
     standing_in: Callable[..., Callable[[], Any]]

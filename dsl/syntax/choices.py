@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lumijit.syntax.attempts import Inputs, attempts
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.conditions import Conditions
-from lumijit.syntax.object_state import Inputs, ObjectState, attempts
+from lumijit.syntax.object_state import ObjectState
 from lumijit.syntax.site import Site
 from lumijit.syntax.slots import Slot
 

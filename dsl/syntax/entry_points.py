@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 from lumijit.runtime import errors
 from lumijit.runtime.tracebacks import hides_frames
+from lumijit.syntax.attempts import attempts
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.choices import Choices
 from lumijit.syntax.conditions import Forced
 from lumijit.syntax.handed import Parted
-from lumijit.syntax.object_state import attempts
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.ranges import ArrayRange, item, make_range
 from lumijit.syntax.site import (

@@ -1,18 +1,6 @@
-cimport cython
-
-from lumijit.runtime.contexts cimport Attempt, apart, on_error, running_attempt
+from lumijit.runtime.contexts cimport Attempt, on_error, running_attempt
 from lumijit.syntax.handed cimport Handed
-from lumijit.syntax.nesting cimport depth_of
 from lumijit.syntax.running cimport Running
-
-
-cdef class Inputs:
-    cdef readonly object site
-    cdef readonly tuple values
-    cdef readonly tuple labels
-    cdef readonly object own_names
-    cdef readonly object attributes
-    cdef readonly object is_loop
 
 
 cdef class ObjectState:
@@ -49,9 +37,3 @@ cdef class ObjectState:
     cpdef write(self, object values)
 
     cpdef finish(self, object values)
-
-
-cdef tuple _with_whole(tuple slots, Inputs inputs)
-
-@cython.locals(outer=Running)
-cpdef attempts(Inputs inputs, tuple functions, object run)

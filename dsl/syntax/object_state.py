@@ -1,28 +1,24 @@
 """What a construct changes besides its variables, through what it calls.
 
 Owns the slots that must be state because a body changed them, such as `sampler.rng`
-where it calls a method of `sampler`, and running the construct once more with them.
-What a construct assigns itself is known before it runs (`state`); what a body has
-changed, and where, is found by `targets.left_alone`.
+where it calls a method of `sampler`; with these, `attempts` runs it once more. What a
+construct assigns itself is known before it runs (`site`); what a body has changed, and
+where, is found by `targets.left_alone`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from ctypes import ArgumentError
 from functools import partial
-from operator import is_
 from typing import Any
 
-from lumijit.runtime.contexts import Attempt, apart, on_error, running_attempt
-from lumijit.runtime.errors import StateError
+from lumijit.runtime.contexts import on_error, running_attempt
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
 from lumijit.syntax.lineage import Lineage
-from lumijit.syntax.nesting import NobodyLeft, called_by, check_depth, depth_of
 from lumijit.syntax.places import syntax_error
 from lumijit.syntax.running import Running, running
-from lumijit.syntax.slots import Attribute, Found, Slot, Whole
+from lumijit.syntax.slots import Found, Slot, Whole
 
 
 def _before(label: str) -> str:
@@ -40,32 +36,6 @@ class Changed(BaseException):
         super().__init__()
         self.watch = watch
         self.slots = slots
-
-
-class Inputs:
-    """What a construct gets: values with names, and the variables that it assigns.
-
-    `site` is the construct, `attributes` are those that it assigns itself. A loop's
-    functions stand for several runs.
-    """
-
-    __slots__ = ("attributes", "is_loop", "labels", "own_names", "site", "values")
-
-    def __init__(
-        self,
-        site: Any,
-        values: tuple[Any, ...],
-        labels: tuple[str, ...],
-        own_names: frozenset[str] = frozenset(),
-        attributes: Sequence[Attribute] = (),
-        is_loop: bool = False,
-    ) -> None:
-        self.site = site
-        self.values = values
-        self.labels = labels
-        self.own_names = own_names
-        self.attributes = attributes
-        self.is_loop = is_loop
 
 
 class ObjectState:
@@ -322,121 +292,3 @@ class ObjectState:
         """Leave no value of one branch behind when the primitive fails."""
         if self.slots:
             on_error(lambda: self.write(self.before))
-
-
-# A construct is run at most so many times more; what is found is found in a few.
-_MOST_ATTEMPTS = 300
-
-
-def _without_repetition(
-    slots: tuple[Slot, ...], others: Iterable[Slot]
-) -> tuple[Slot, ...]:
-    """Append slots for other entries than those that are there."""
-    for new in others:
-        if not any(s.owner is new.owner and s.key == new.key for s in slots):
-            slots = (*slots, new)
-    return slots
-
-
-def _with_whole(slots: tuple[Slot, ...], inputs: Inputs) -> tuple[Slot, ...]:
-    """Return slots with the containers that a construct gets.
-
-    Constructs inside get at them, too.
-    """
-    pairs = zip(inputs.values, inputs.labels, strict=True)
-    return _without_repetition(
-        slots, [Whole(v, name) for v, name in pairs if targets.is_tree(v)]
-    )
-
-
-def _outermost(slots: tuple[Slot, ...], inputs: Inputs) -> tuple[Slot, ...]:
-    """Leave out entries of what is an input, the value of another slot, or in these."""
-    if not any([targets.is_part(s.owner) for s in slots]):
-        return slots
-    values = [s.owner if type(s) is Whole else s.read() for s in slots]
-    inside = set(map(id, targets.containers_in((*inputs.values, *values))))
-    return tuple([s for s in slots if type(s) is Whole or id(s.owner) not in inside])
-
-
-def _not_adopted(slots: Iterable[Slot]) -> StateError:
-    """Word the error for what is state already and yet changes besides."""
-    labels = ", ".join(sorted({slot.label for slot in slots}))
-    problem = f"'{labels}' changes in a way that can't be followed"
-    mend = "return new values from called functions, and assign these to variables."
-    return StateError("vectorized control flow", problem, mend)
-
-
-def attempts(
-    inputs: Inputs,
-    functions: tuple[Any, ...],
-    run: Callable[[tuple[Slot, ...], Any], Any],
-) -> Any:
-    """Run a construct; once more whenever its functions change what is no state.
-
-    What called functions change is found where the outermost construct watches it, and
-    becomes state of all of them.
-
-    Args:
-        inputs: what the construct gets, and what it assigns itself.
-        functions: its functions.
-        run: gets the slots to use as state, and what is watched.
-    """
-    functions = called_by(functions)
-    outer = running.get()
-    depth = depth_of(inputs.site, outer)
-    if depth and targets.is_idle():
-        raise NobodyLeft(inputs.site)
-    slots = outer.slots
-    if inputs.attributes:
-        slots = _without_repetition(slots, inputs.attributes)
-    if slots:
-        slots = _outermost(slots, inputs)
-    restore = None
-    count = 0
-    is_first = True
-    while True:
-        count += 1
-        watch = targets.watch(
-            functions,
-            inputs.values,
-            inputs.labels,
-            inputs.own_names,
-            [(slot.label, slot.read()) for slot in slots],
-            outer.watch,
-            is_first,
-        )
-        is_watched = watch is not None
-        met = None
-        if type(watch) is targets.Met:
-            met, watch = watch, None
-        if watch is not None:
-            watch.repeats = inputs.is_loop
-            if watch.reach.is_shared:
-                slots = _with_whole(slots, inputs)
-        if restore is None and (is_watched or any(map(targets.is_tree, inputs.values))):
-            restore = targets.snapshot(inputs.values)
-        around = outer.watch if watch is None else watch
-        construct = Running(inputs.site, around, slots, outer, met)
-        attempt: Attempt | None = Attempt(running_attempt())
-        try:
-            return apart(run, (slots, watch), running, construct, attempt)
-        except Changed as change:
-            if change.watch is not (watch if met is None else met):
-                raise
-            attempt = None
-            if restore is not None:
-                restore()
-            if met is not None:
-                is_first = False
-                continue
-            more = _outermost(_without_repetition(slots, change.slots), inputs)
-            is_same = len(more) == len(slots) and all(map(is_, more, slots))
-            if is_same or count > _MOST_ATTEMPTS:
-                raise _not_adopted(change.slots) from None
-            slots = more
-        except (RecursionError, ArgumentError) as error:
-            check_depth(error, inputs.site, depth)
-            raise
-        finally:
-            if attempt is not None:
-                attempt.keep()

@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.contexts import on_error
+from lumijit.syntax.attempts import Inputs
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
 from lumijit.syntax.nesting import called_by
-from lumijit.syntax.object_state import Inputs, ObjectState
+from lumijit.syntax.object_state import ObjectState
 from lumijit.syntax.places import SourcePlace
 from lumijit.syntax.slots import Attribute, Slot
 from lumijit.syntax.undefined import Undefined
@@ -78,11 +79,16 @@ class Plan:
 
 
 class Memory:
-    """Keeps what the last run of a construct found out; only `control` knows what."""
+    """Keeps what the last run of a construct found out.
 
-    __slots__ = ("findings",)
+    `entries` are those of objects that it was found to change: keys and paths. What
+    else there is, the `findings`, only `control` knows.
+    """
+
+    __slots__ = ("entries", "findings")
 
     def __init__(self) -> None:
+        self.entries: tuple[tuple[Any, str], ...] = ()
         self.findings: Any = None
 
 
