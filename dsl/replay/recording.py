@@ -335,18 +335,24 @@ class _Recorder:
         """List the entries of containers and objects that the function has assigned."""
         puts: list[Put] = []
         left: list[Any] = []
+        replaced: dict[int, list[tuple[Any, Any]]] = {}
+        for (k, key), item in self.replaced.items():
+            replaced.setdefault(k, []).append((key, item))
         for k, place in enumerate(self.places):
-            changes = [
-                (key, new)
-                for key, _, new in place.changes()
-                if (k, key) not in self.replaced or self.replaced[k, key] is not new
-            ]
-            are_plain = all(plain_key(key) is key for key, _ in changes)
+            changes = {key: new for key, _, new in place.changes()}
+            if k in replaced:
+                held = place.current()
+                for key, item in replaced[k]:
+                    # (What is assigned may be what there was before.)
+                    changes[key] = held.get(key, MISSING)
+                    if changes[key] is item:
+                        del changes[key]
+            are_plain = all(plain_key(key) is key for key in changes)
             if place.has_moved() or not are_plain:
                 puts.append(Put(k, EVERY))
                 left.append(place.contents())
                 continue
-            for key, new in changes:
+            for key, new in changes.items():
                 puts.append(Put(k, key))
                 left.append(new)
         return puts, left

@@ -265,3 +265,39 @@ def test_settings_take_them(set_limit: Any) -> None:
         assert [list(function(Float(1), n)) for n in (3, 4)] == [[4], [5]]
     finally:
         dr.set_expand_threshold(former)
+
+
+class Resets:
+    """Assigns numbers that may be there already."""
+
+    def __init__(self, first: int) -> None:
+        self.n, self.entries, self.named = first, [first, 7], {"n": first}
+
+    def reset(self, x: Float) -> Float:
+        self.n = 2
+        self.entries[0] = 2
+        self.named["n"] = 2
+        return x + self.n
+
+    def count_from_zero(self, x: Float) -> Float:
+        self.n = 1
+        found = x + self.n
+        self.n = self.n + 1
+        return found
+
+    def values(self) -> tuple[Any, ...]:
+        return self.n, list(self.entries), dict(self.named)
+
+
+@pytest.mark.parametrize("first", [2, 5])
+@pytest.mark.parametrize("name", ["reset", "count_from_zero"])
+def test_numbers_are_assigned_that_were_there_already(first: int, name: str) -> None:
+    method = getattr(Resets, name)
+    recorded, ordinary = Resets(first), Resets(first)
+    kernel = dr.kernel(method)
+    for n in (2, 5, 2, 9, 2):
+        assert list(kernel(recorded, Float(1))) == list(method(ordinary, Float(1)))
+        assert recorded.values() == ordinary.values()
+        for one in (recorded, ordinary):
+            one.n = one.entries[0] = one.named["n"] = n
+    assert kernel.n_recordings == 1
