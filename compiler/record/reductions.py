@@ -38,7 +38,7 @@ FOLDED_ROW_BYTES = 96
 # The columns of short rows are scanned in pieces, if there are so many entries.
 CUT_FROM, CUT_ROW_BYTES, PIECES = 1 << 16, 2048, 64
 # Runs so few that they are combined in pieces, where these are so long.
-FEW_RUNS, LONG_PIECE = 32, 1 << 16
+FEW_IN_PIECES, LONG_PIECE = 32, 1 << 16
 #: What combines two values.
 OPS = {
     "add": ar.ADD,
@@ -240,9 +240,9 @@ def block_reduce(op: str, node: Node, block: int, inner: int = 1) -> Node:
 
 def _pieces(block: int, count: int) -> int:
     """Return how many equal pieces of a run are combined first: a thread takes one."""
-    if not 0 < count <= FEW_RUNS:
+    if not 0 < count <= FEW_IN_PIECES:
         return 1
-    most = min(2 * FEW_RUNS // count, block // LONG_PIECE)
+    most = min(2 * FEW_IN_PIECES // count, block // LONG_PIECE)
     return next((k for k in range(most, 1, -1) if block % k == 0), 1)
 
 

@@ -1,2 +1,1 @@
-# Names what of `inert` it calls in C.
-from lumijit.control.inert cimport Inert
+# Compiled as it is: nothing in it has a C type.

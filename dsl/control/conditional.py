@@ -22,7 +22,6 @@ from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import regions, writes
 from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.branch_sides import Merge, Side, Sides
-from lumijit.control.captured_state import watched
 from lumijit.control.recursion import left_out
 from lumijit.control.state import (
     by_lane,
@@ -35,6 +34,7 @@ from lumijit.control.state import (
     refuse_in_region,
     truth,
 )
+from lumijit.control.watching import watched
 from lumijit.control.write_rules import check_writes, wide_enough
 from lumijit.initialize import check_callable
 from lumijit.runtime.config import flags, unusual

@@ -18,9 +18,8 @@ from lumijit.compiler.ir.nodes import Node, Scope
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.roles import value_deps
 from lumijit.compiler.record import local
-from lumijit.control.captured_state import can_be_state
 from lumijit.control.locations import Location
-from lumijit.control.state import node_of
+from lumijit.control.state import can_be_state, node_of
 from lumijit.control.twins import twins
 from lumijit.pytree import Parts
 from lumijit.syntax.site import Memory

@@ -1,7 +1,7 @@
 """Which functions can't leave anything behind, as far as their code tells.
 
 Most bodies, conditions and branches are such, and what these get leads nowhere: nobody
-has to watch them. Who must be watched, and how, is up to `captured_state`.
+has to watch them. Who must be watched, and how, is up to `watching`.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class Inert:
 
     def _look_at(self, value: Any, facts: Facts) -> int:
         """Tell what a function of these facts may do with a value."""
-        if _may_act(value):
+        if _is_mutator(value):
             return _LEAVES
         if type(value) is BuiltinFunctionType:
             value = value.__self__
@@ -251,7 +251,7 @@ class Inert:
         return _LEAVES if is_left else 0
 
 
-def _may_act(value: Any) -> bool:
+def _is_mutator(value: Any) -> bool:
     """Tell whether a value changes what it is given, whatever code calls it.
 
     That is a function like `setattr`, or one that gets at attributes by their names;

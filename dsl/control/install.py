@@ -21,7 +21,6 @@ from lumijit.compiler.launch.evaluate import data
 from lumijit.compiler.record import checks
 from lumijit.control import identity
 from lumijit.control.bytecode import PLAIN
-from lumijit.control.captured_state import left_alone, standing_in, watch
 from lumijit.control.conditional import run_if
 from lumijit.control.foresight import entries_at
 from lumijit.control.in_use import may_act, may_change_in_use
@@ -31,6 +30,7 @@ from lumijit.control.loop import run_loop
 from lumijit.control.met_arrays import Met
 from lumijit.control.recursion import is_idle
 from lumijit.control.state import by_lane, is_array, known_condition, node_of
+from lumijit.control.watching import left_alone, standing_in, watch
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray

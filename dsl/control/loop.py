@@ -17,7 +17,6 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.trace import running_lanes
 from lumijit.compiler.record.shared_contents import with_copies
-from lumijit.control.captured_state import watched
 from lumijit.control.foresight import memory_of
 from lumijit.control.loop_evaluated import EvaluatedLoop
 from lumijit.control.loop_symbolic import SymbolicLoop
@@ -32,6 +31,7 @@ from lumijit.control.state import (
     refuse_in_region,
     truth,
 )
+from lumijit.control.watching import watched
 from lumijit.control.write_rules import wide_enough
 from lumijit.initialize import check_callable
 from lumijit.runtime.config import flags, unusual

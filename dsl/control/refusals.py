@@ -10,7 +10,7 @@ from lumijit.control.blame import assignment, methods_of
 from lumijit.control.buffers import Buffer
 from lumijit.control.locations import MISSING, Location
 from lumijit.control.members import Position
-from lumijit.control.state import describe
+from lumijit.control.state import can_be_state, describe
 from lumijit.runtime.errors import StateError, message, where
 
 
@@ -97,3 +97,15 @@ def refused(
         here = where()
         text = f"{line}: {text.removeprefix(f'{here}: ')} (Construct: {here}.)"
     return StateError(text)
+
+
+def may_be_state(change: Change) -> bool:
+    """Tell whether an entry had, and has, a value that a construct can hand on."""
+    after = change.after
+    return can_be_state(change.before) and after is not MISSING and after is not None
+
+
+def worst(changes: list[Change]) -> Change:
+    """Return the change to tell of: of a value that can't be state, else the first."""
+    had = (c for c in changes if c.before is not MISSING and not may_be_state(c))
+    return next(had, changes[0])

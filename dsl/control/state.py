@@ -25,7 +25,7 @@ from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.control.buffers import COPIED
 from lumijit.nested import NestedArray
-from lumijit.pytree import Parts, kind_of
+from lumijit.pytree import Parts, is_container, kind_of
 from lumijit.pytree_walks import flat_map
 from lumijit.runtime.errors import (
     ArrayValueError,
@@ -99,6 +99,11 @@ def _zero(leaf: Any) -> Any:
         return leaf
     dtype = leaf._node.type
     return wrap(type(leaf), trace.literal(dtype, dtype.wrap(0)))
+
+
+def can_be_state(value: Any) -> bool:
+    """Tell whether a construct can hand a value on."""
+    return isinstance(value, (*NUMBERS, ArrayBase)) or is_container(value)
 
 
 def same_object(a: Any, b: Any) -> bool:

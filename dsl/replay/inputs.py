@@ -110,7 +110,8 @@ class Arguments:
                 key.append(tuple(tokens))
             elif cls is dict:
                 # (The outline has keys in one order, of which there may be others.)
-                key.append(tuple(container))
+                # Equal ones may be of other types (1 and True).
+                key += [tuple(container), tuple(map(type, container))]
                 has_dicts = True
             elif looked.fields and len(container.__dict__) > len(looked.fields):
                 key.append(tuple(_undeclared(container, looked.fields)))

@@ -61,6 +61,10 @@ def _without_repetition(
     return slots
 
 
+def _nothing() -> None:
+    """Undo nothing."""
+
+
 def _with_whole(slots: tuple[Slot, ...], inputs: Inputs) -> tuple[Slot, ...]:
     """Return slots with the containers that a construct gets.
 
@@ -143,7 +147,7 @@ def attempts(
     memory = inputs.site.memory
     own, wanted = slots, memory.entries
     is_foreseen = False
-    restore = None
+    restore = _nothing
     count = 0
     is_first = not wanted
     while True:
@@ -165,13 +169,15 @@ def attempts(
             wanted, is_foreseen = (), bool(found)
             if is_foreseen:
                 slots = _with_more(slots, found, inputs)
-                continue
-            memory.entries = ()
+                if not watch.take([slot.read() for slot in found]):
+                    continue
+            else:
+                memory.entries = ()
         if watch is not None:
             watch.repeats = inputs.is_loop
             if watch.reach.is_shared:
                 slots = _with_whole(slots, inputs)
-        if restore is None and (
+        if restore is _nothing and (
             watch or met or any(map(targets.is_tree, inputs.values))
         ):
             restore = targets.snapshot(inputs.values)
@@ -184,8 +190,7 @@ def attempts(
             if change.watch is not (watch if met is None else met):
                 raise
             attempt = None
-            if restore is not None:
-                restore()
+            restore()
             if met is not None:
                 is_first = False
                 continue
@@ -200,8 +205,7 @@ def attempts(
                 raise
             # Perhaps because of an entry that this run doesn't change: it needn't fit.
             attempt = None
-            if restore is not None:
-                restore()
+            restore()
             memory.entries, slots, is_foreseen = (), own, False
         except (RecursionError, ArgumentError) as error:
             check_depth(error, inputs.site, depth)

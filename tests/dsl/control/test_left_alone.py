@@ -15,7 +15,7 @@ import lumijit as lj
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.ir.ops.logic import COPY
-from lumijit.control.captured_state import watch
+from lumijit.control.watching import watch
 from lumijit.llvm import Array2f, Float, UInt, UInt32
 from lumijit.runtime.errors import StateError
 

@@ -247,3 +247,12 @@ def test_attributes_besides_the_fields_tell_structs_apart(made: Any) -> None:
         struct.a = Float(1, 3)
         assert_equal(f([struct, other]), Float(mode, 3 * mode))
     assert f.n_recordings == 4
+
+
+def test_equal_keys_of_other_types_are_other_keys() -> None:
+    def names(x: Float, d: dict[Any, int]) -> tuple[Float, list[str]]:
+        return x * 2, [type(key).__name__ for key in d]
+
+    kernel = dr.kernel(names)
+    for d in ({1: 2}, {1.0: 2}, {True: 2}, {1: 2}):
+        assert kernel(Float(1), d)[1] == names(Float(1), d)[1]
