@@ -5,6 +5,7 @@ Owns who listens; `buffers` and `launch.starting` tell. Hardly ever does anybody
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from threading import get_ident
 from typing import Any, Final
 
@@ -12,7 +13,16 @@ from lumijit.runtime.contexts import Entry
 
 
 class Recorder:
-    """Somebody who is told what happens; this one ignores it."""
+    """Somebody who is told what happens; this one ignores it.
+
+    Attributes:
+        start: the serial number of what is computed first while it listens.
+        is_entangled: whether the program has asked for derivatives of something that
+            depends on what was tracked before, or has given some.
+    """
+
+    start = 0
+    is_entangled = False
 
     def references(self, buffer: Any) -> int:
         """Return how many references to a buffer are the recorder's."""
@@ -41,6 +51,9 @@ class Recorder:
 
     def note_gradient(self, vertex: Any) -> None:
         """Take note that a vertex is about to get another gradient."""
+
+    def note_traversal(self, found: Iterable[Any]) -> None:
+        """Take note of the vertices that take part in a traversal."""
 
     def note_brought(self, source: Any, made: Any, address: int) -> None:
         """Take note that a device has the host's memory: a copy of an address's."""

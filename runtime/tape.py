@@ -91,6 +91,8 @@ class Tape(recorders.Recorder):
         self.tables: dict[Held, tuple[Any, list[tuple[int, Held, int]]]] = {}
         #: Gradients that vertices had before they got another one; by serial numbers.
         self.gradients: dict[int, Any] = {}
+        #: Whether derivatives go on to what was computed before.
+        self.goes_outside = False
         #: On which device the jobs run (None: the host), and whether all do.
         self.device = where
         self.is_mixed = False
@@ -151,6 +153,12 @@ class Tape(recorders.Recorder):
     def note_gradient(self, vertex: Any) -> None:
         """Note the gradient that a vertex has had."""
         self.gradients.setdefault(vertex.serial, vertex.grad)
+
+    def note_traversal(self, found: Iterable[Any]) -> None:
+        """Note whether there are vertices that were computed before the tape."""
+        start = self.start
+        for vertex in found:
+            self.goes_outside |= vertex.serial < start and bool(vertex.inputs)
 
     def note_brought(self, source: Buffer, made: Buffer, address: int) -> None:
         """Note that a device has got what the host had: an input lies there then."""

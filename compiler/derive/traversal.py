@@ -47,10 +47,11 @@ from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import BRANCH, CALL, LOOP
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import regions
-from lumijit.runtime import collector
+from lumijit.runtime import collector, recorders
 from lumijit.runtime.contexts import Variable
 from lumijit.runtime.dtypes import VOID
 from lumijit.runtime.errors import DerivativeError
+from lumijit.runtime.recorders import listening
 
 rules.RULES.update(
     {
@@ -169,6 +170,8 @@ def enqueue(
     else:
         cleared.refuse_cleared(seeds, found, construct, bool(is_forward_pass))
         _starts.set((*_starts.get(), *seeds))
+    if listening:
+        recorders.present().note_traversal(found.values())
     queued = _queue.get()
     _queue.set({**queued, **found} if queued else found)
 

@@ -270,6 +270,12 @@ def add_variable(node: Node) -> None:
         chosen.include(vertex)
 
 
+def add_end(node: Node, is_sure: bool) -> None:
+    """Have it forgotten what a node depends on; `is_sure`: that derivatives flow."""
+    node.vertex = new_vertex(node, None, (), ())
+    node.vertex.cut(is_sure)
+
+
 def _untrack(variable: ref[Node]) -> None:
     node = variable()
     if node is not None:

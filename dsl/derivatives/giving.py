@@ -14,7 +14,12 @@ from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local
 from lumijit.compiler.record.writes import note_single
-from lumijit.derivatives.gradients import grad, grad_enabled, tracked_leaves
+from lumijit.derivatives.gradients import (
+    grad,
+    grad_enabled,
+    note_asked,
+    tracked_leaves,
+)
 from lumijit.nested import NestedArray
 from lumijit.pytree import children, is_container, matched
 from lumijit.runtime.errors import (
@@ -23,6 +28,7 @@ from lumijit.runtime.errors import (
     SizeError,
     check_nesting,
 )
+from lumijit.runtime.recorders import listening
 
 
 def clear_grad(*args: Any) -> None:
@@ -45,7 +51,10 @@ def clear_grad(*args: Any) -> None:
     >>> x.grad
     [0]
     """
-    for leaf in tracked_leaves(*args):
+    leaves = tracked_leaves(*args)
+    if listening:
+        note_asked(leaves)
+    for leaf in leaves:
         if leaf._node.vertex is not None:
             _clear(leaf._node.vertex, "lumijit.clear_grad")
 

@@ -19,7 +19,9 @@ from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
 from lumijit.pytree import is_container, tree_map
+from lumijit.runtime import recorders
 from lumijit.runtime.errors import SizeError
+from lumijit.runtime.recorders import listening
 from lumijit.type_traits import detached_t
 
 
@@ -33,6 +35,16 @@ def tracked_leaves(*values: Any) -> list[FlatArray]:
         if spec.is_diff and spec.dtype.is_float:
             found.append(leaf)
     return found
+
+
+def note_asked(leaves: Iterable[FlatArray]) -> None:
+    """Tell who listens that a program asks for derivatives of arrays, or gives some."""
+    from lumijit.compiler.derive.traversal import depend_on_earlier
+
+    found = [leaf._node.vertex for leaf in leaves if leaf._node.vertex is not None]
+    recorder = recorders.present()
+    if found and depend_on_earlier(found, recorder.start):
+        recorder.is_entangled = True
 
 
 def enable_grad(*args: Any) -> None:
@@ -50,7 +62,10 @@ def enable_grad(*args: Any) -> None:
     >>> x.grad
     [2, 4]
     """
-    for leaf in tracked_leaves(*args):
+    leaves = tracked_leaves(*args)
+    if listening:
+        note_asked(leaves)
+    for leaf in leaves:
         tracking.enable(leaf)
 
 
@@ -122,7 +137,10 @@ def grad_enabled(*args: Any) -> bool:
     >>> dr.grad_enabled(dr.llvm.ad.Float(1))
     False
     """
-    return any(vertices.is_tracked(leaf._node) for leaf in tracked_leaves(*args))
+    leaves = tracked_leaves(*args)
+    if listening:
+        note_asked(leaves)
+    return any(vertices.is_tracked(leaf._node) for leaf in leaves)
 
 
 def with_same_nodes(value: Any) -> Any:
@@ -189,6 +207,8 @@ def grad(arg: Any, preserve_type: bool = True) -> Any:
         return arg.__class__(0) if is_number else arg
     if not arg._spec.is_jit:
         return zeros(type(arg), arg.shape)
+    if listening:
+        note_asked(tracked_leaves(arg))
     return mapped(arg, _gradient, preserve_type)
 
 

@@ -13,10 +13,11 @@ from lumijit.compiler.derive.traversal import Clearing
 from lumijit.compiler.ir import vertices
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.derivatives.giving import begun_inside, starting
-from lumijit.derivatives.gradients import grad, tracked_leaves
+from lumijit.derivatives.gradients import grad, note_asked, tracked_leaves
 from lumijit.functions.evaluation import flat_leaves
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, DerivativeError
 from lumijit.runtime.named_enum import NamedEnum
+from lumijit.runtime.recorders import listening
 
 # What functions here return isn't all that they do (see `syntax.meanings`).
 HAS_EFFECTS = True
@@ -102,6 +103,8 @@ def _chosen(construct: str, flags: Any) -> _Chosen:
 
 def _vertices(args: Sequence[Any]) -> list[Vertex]:
     leaves = tracked_leaves(*args)
+    if listening:
+        note_asked(leaves)
     return [leaf._node.vertex for leaf in leaves if vertices.is_tracked(leaf._node)]
 
 

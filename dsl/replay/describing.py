@@ -152,8 +152,12 @@ class Describer:
             kind, source = self._source(node)
             if vertex is not None and vertex.grad is not None:
                 grad = self._node(vertex.grad)
-        is_variable = vertex is not None and vertices.is_tracked(node)
-        made = Made(kind, source, node.type, node.size, is_variable, grad)
+        what = ""
+        if vertex is not None and vertices.is_tracked(node):
+            is_variable = vertex.serial in vertices.variables
+            ended = "cleared" if vertex.is_cut else "end"
+            what = "variable" if is_variable else ended
+        made = Made(kind, source, node.type, node.size, what, grad)
         self.nodes.append(made)
         self.made[id(node)] = len(self.nodes) - 1
         return len(self.nodes) - 1

@@ -334,7 +334,9 @@ def _all_tokens(arrays: Sequence[FlatArray], nodes: list[Node]) -> tuple[Any, ..
         tokens.append((node.size, repr(node.attr)) if is_told else node.size)
         vertex = node.vertex
         if vertex is not None:
-            tokens.append((vertices.is_tracked(node), _gradient_token(vertex.grad)))
+            is_variable = vertex.serial in vertices.variables
+            grad = _gradient_token(vertex.grad)
+            tokens.append((vertices.is_tracked(node), is_variable, grad))
         if isinstance(array, InstanceArray):
             numbers = contents(node)
             found = array._domain.instances(numbers)

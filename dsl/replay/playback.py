@@ -52,14 +52,16 @@ class Made(NamedTuple):
 
     `kind` tells what `source` is: an input ("same": that very node, "input": its
     memory), an output, a buffer that is kept ("memory"), a literal's value, or a slot.
-    `grad` is the node of the gradient that has arrived at a variable.
+    `vertex` tells what it is for derivatives: a "variable", a result of which it has
+    been forgotten that it depends on others ("cleared") or may ("end"), or nothing.
+    `grad` is the node of the gradient that has arrived there.
     """
 
     kind: str
     source: Any
     dtype: DType
     size: int
-    is_variable: bool
+    vertex: str
     grad: int | None
 
 
@@ -212,7 +214,7 @@ class Recording:
     ) -> list[Node]:
         """Return the nodes of this call."""
         found: list[Node] = []
-        for kind, source, dtype, size, is_variable, grad in self._nodes:
+        for kind, source, dtype, size, vertex, grad in self._nodes:
             if kind == "output":
                 node = trace.from_buffer(dtype, outputs[source], size)
             elif kind == "same":
@@ -229,10 +231,13 @@ class Recording:
             else:
                 value = stored[source] if kind == "slot" else source
                 node = trace.literal(dtype, value, size)
-                if is_variable:
+                if vertex:
                     node = evaluate.opaque(node)
-            if is_variable:
-                vertices.add_variable(node)
+            if vertex:
+                if vertex == "variable":
+                    vertices.add_variable(node)
+                else:
+                    vertices.add_end(node, vertex == "cleared")
                 if grad is not None and node.vertex is not None:
                     node.vertex.give(found[grad])
             found.append(node)

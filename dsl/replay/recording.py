@@ -42,6 +42,7 @@ from lumijit.runtime.errors import RecordingError, where
 from lumijit.runtime.tape import Tape
 
 _SEVERAL = "its arrays are on several devices"
+_OUTSIDE = "derivatives go on to what was computed outside"
 
 
 class Outcome(NamedTuple):
@@ -148,6 +149,7 @@ class _Recorder:
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
                 draws, self.start = Draws(self.places), vertices.next_serial()
+                self.tape.start = self.start
                 host = self._host_tokens()
                 with draws:
                     self.result = self.call.run(values)
@@ -164,6 +166,8 @@ class _Recorder:
                 evaluate.evaluate(self._found())
             if self.tape.is_mixed:
                 self.problem = self.problem or _SEVERAL
+            if self.tape.goes_outside:
+                self.problem = self.problem or _OUTSIDE
             self._check_iterators()
             if self._host_tokens() != host:
                 self.refuse(
@@ -172,6 +176,9 @@ class _Recorder:
                     "namespace), which a replay can't repeat",
                     "assign a new array instead, or change it after the call.",
                 )
+            if self.tape.goes_outside:
+                # What is used outside, and what gets gradients there, isn't known.
+                return None
             self._check_foreign()
             self._check_gradients()
             return None if self.problem else self._description(puts)
@@ -381,8 +388,12 @@ class _Recorder:
             if array._node is not node or grad is not gradient:
                 return None
         is_silent = not (self.reports or delivery.waiting().reports)
-        # What depends on entries that are read isn't known before the call.
-        if len(self.parts.values) > 1 or not is_silent or self.tape.reads:
+        # What depends on entries that are read isn't known before the call, and what is
+        # asked of derivatives has another answer where the inputs aren't tracked.
+        tape = self.tape
+        if tape.reads or tape.is_entangled:
+            return None
+        if len(self.parts.values) > 1 or not is_silent:
             return None
         own = {id(array) for array in self.arrays}
         leaves = pytree.Parts((self.result,)).leaves

@@ -106,6 +106,17 @@ COMPUTING = (
     "dr.backward(dr.sum(dr.detach(z) * p * p))\nz = z + dr.grad(p) * 0.125",
     "z = dr.gather(Float, z, dr.arange(UInt32, dr.width(z)) ^ 1 & 1)",
 )
+ARRAYS = ("x", "y", "z", "thing.v", "thing2.v", "offset")
+ASKING = (
+    "if dr.grad_enabled({array}):\n    z = z * 0.5\nelse:\n    z = z + 1",
+    "z = z + dr.grad({array})",
+    "dr.set_grad({array}, {number})",
+    "dr.accum_grad({array}, 0.5)",
+    "dr.clear_grad({array})",
+    "dr.backward(dr.sum(z * {operand}), dr.ADFlag.Default | dr.ADFlag.AllowNoGrad)",
+    "dr.forward({array}, dr.ADFlag.Default | dr.ADFlag.AllowNoGrad)",
+    "dr.enable_grad({array})",
+)
 LEAVING = (
     "thing.v = z * 0.5",
     "thing.t += 1",
@@ -162,10 +173,13 @@ def program(rng: random.Random) -> tuple[str, bool]:
     has_reads = rng.random() < 0.3
     if has_reads:
         statements += READING
+    if rng.random() < 0.5:
+        statements += ASKING
     for _ in range(rng.randrange(2, 9)):
         text = rng.choice(statements)
         while "{" in text.replace('{"', ""):
             text = text.replace("{operand}", rng.choice(OPERANDS), 1)
+            text = text.replace("{array}", rng.choice(ARRAYS), 1)
             text = text.replace("{number}", rng.choice(NUMBERS), 1)
             text = text.replace("{op}", rng.choice("+-*"), 1)
         lines.append(text)
@@ -200,6 +214,7 @@ class World:
         for what in (thing, self.thing2):
             seen += [vars(what)[name] for name in sorted(vars(what))]
         seen += [self.module.SHARED, self.module.LEVEL]
+        seen += dr.grad(self.sources)
         return [shown(v) for v in [*seen, *self.gradients(result)]]
 
     def track(self, array: Any) -> None:
@@ -325,6 +340,9 @@ def changed(worlds: Sequence[World], rng: random.Random) -> str:
                 owner = {"v": thing, "thing2.v": world.thing2}.get(what[6:])
                 source = getattr(owner or world, "v" if owner else what[6:])
                 world.track(source)
+            case "computed x" | "computed v":
+                owner = thing if what[-1] == "v" else world
+                setattr(owner, what[-1], world.x * number + thing.v)
             case "untrack":
                 dr.disable_grad(world.sources)
                 world.sources.clear()
@@ -339,6 +357,7 @@ CHANGES = (
     *("k", "ray", "ray.t", "thing2", "same thing", "thing2.v", "name", "rate", "v"),
     *("v is x", "items", "d", "level", "shared", "count", "offset", "offset in place"),
     *("track x", "track y", "track v", "track thing2.v", "untrack", "nothing"),
+    *("computed x", "computed v"),
 )
 
 
