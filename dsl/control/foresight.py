@@ -9,7 +9,7 @@ entries of objects that a construct was found to change: they are its state at o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,6 +23,8 @@ from lumijit.control.state import can_be_state, node_of
 from lumijit.control.twins import twins
 from lumijit.pytree import Parts
 from lumijit.syntax.site import Memory
+
+_MOST_CANDIDATES = 256
 
 
 class Start:
@@ -268,20 +270,23 @@ def _grow(expected: dict[Node, Node], inner: Scope) -> bool:
 
 
 def entries_at(
-    places: Sequence[Location], wanted: Collection[tuple[Any, str]]
+    places: Sequence[Location], wanted: Sequence[tuple[Any, str]]
 ) -> list[tuple[Location, Any, str]]:
     """Return which of some places have entries with certain keys and paths.
 
-    Return none unless there is just one for each, with a value that can be state.
+    Return none unless there is just one for each, with a value that can be state; nor
+    if there are many to choose from, as telling their paths takes its time.
     """
     keys = {key for key, _ in wanted}
-    found: list[tuple[Location, Any, str]] = []
+    candidates: list[tuple[Location, Any]] = []
     for place in places:
         kept = place.kept
-        for key in keys:
-            if key in kept and can_be_state(kept[key]):
-                path = place.path(key)
-                if (key, path) in wanted:
-                    found.append((place, key, path))
-    is_each = {entry[1:] for entry in found} == set(wanted)
-    return found if is_each and len(found) == len(wanted) else []
+        keys_here = [key for key in keys if key in kept and can_be_state(kept[key])]
+        candidates += [(place, key) for key in keys_here]
+    if len(candidates) > _MOST_CANDIDATES:
+        return []
+    paths = [(place, key, place.path(key)) for place, key in candidates]
+    found = {entry[1:]: entry for entry in paths if entry[1:] in wanted}
+    count = sum(entry[1:] in wanted for entry in paths)
+    # (In their order, which kernels depend on.)
+    return [found[w] for w in wanted] if len(found) == count == len(wanted) else []

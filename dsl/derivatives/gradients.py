@@ -41,9 +41,9 @@ def note_asked(leaves: Iterable[FlatArray]) -> None:
     """Tell who listens that a program asks for derivatives of arrays, or gives some."""
     from lumijit.compiler.derive.traversal import depend_on_earlier
 
-    found = [leaf._node.vertex for leaf in leaves if leaf._node.vertex is not None]
     recorder = recorders.present()
-    if found and depend_on_earlier(found, recorder.start):
+    found = [leaf._node.vertex for leaf in leaves if leaf._node.vertex is not None]
+    if found and recorder.start and depend_on_earlier(found, recorder.start):
         recorder.is_entangled = True
 
 

@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lumijit as dr
+from lumijit.control.foresight import entries_at
+from lumijit.control.reachability import Reach
 from lumijit.llvm.ad import PCG32, Array2f, Float, UInt
 from lumijit.runtime.errors import StateError
 
@@ -220,3 +222,31 @@ def test_derivatives_of_entries() -> None:
         powers = [sum(2.0**j * v ** (2**j - 1) for j in range(1, n + 1)) for v, n in
                   zip(values, N, strict=True)]  # fmt: skip
         np.testing.assert_allclose(dr.grad(x), powers, rtol=1e-5)
+
+
+def test_of_many_lists_none_is_looked_for() -> None:
+    class Cells:
+        def __init__(self, count: int) -> None:
+            self.cells = [[Float(k + 1), Float(1)] for k in range(count)]
+
+        def next(self) -> Any:
+            self.cells[-1][0] = self.cells[-1][0] * 0.5
+            return self.cells[-1][0]
+
+    function = anew(total)
+    for count in (1, 1, 3, 3, 600, 600):
+        cells = Cells(count)
+        found = function(UInt(N), cells)
+        expected = [count * (1 - 0.5**n) for n in N]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        held = [count * 0.5**n for n in N]
+        np.testing.assert_allclose(cells.cells[-1][0], held, rtol=1e-6)
+
+
+def test_entries_come_in_the_order_in_which_they_are_asked_for() -> None:
+    reach = Reach()
+    reach.follow(Sampler(), "sampler")
+    wanted = [("dim", "sampler.dim"), ("state", "sampler.rng.state")]
+    for asked in (wanted, wanted[::-1]):
+        assert [entry[1:] for entry in entries_at(reach.places, asked)] == asked
+    assert entries_at(reach.places, [*wanted, ("inc", "sampler.inc")]) == []
