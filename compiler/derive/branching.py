@@ -53,7 +53,8 @@ class Surroundings:
         known = {k: deps[k].vertex for k in into if k >= heads and k not in places}
         known |= {k: vertex for k, vertex in (fixed or {}).items() if k in into}
         self._fixed = {vertex.serial for vertex in (fixed or {}).values()}
-        self.vertices = list(known.values())
+        # (Operands may be one value: an array that is read as a whole, and by index.)
+        self.vertices = list({v.serial: v for v in known.values()}.values())
         self.into = {vertex.serial: into[k] for k, vertex in known.items()}
         indexed = _indexed(step.attr)
         self._holders: dict[int, Holder] = {

@@ -178,17 +178,23 @@ class Check:
             inputs = [t.Float64(v) for v in self._inputs]
             along = [t.Float64(d) for d in self._along]
             _, pushed = dr.jvp(gradient, inputs, along)
-            dr.eval(pushed)
-            found = np.concatenate([part.numpy() for part in pushed])
+            # (The second derivatives of a sum are symmetric.)
+            pulled = dr.vjp(gradient, *inputs)[1](tuple(along))
+            dr.eval(pushed, pulled)
+            found, other = (
+                np.concatenate([part.numpy() for part in parts])
+                for parts in (pushed, pulled)
+            )
             above, middle, below = map(near, (EPS, 0.0, -EPS))
         right, left = (above - middle) / EPS, (middle - below) / EPS
         wanted = (right + left) / 2
         size = 1 + np.abs(wanted).max()
         if not np.abs(right - left).max() <= 10 * KINK * size:
             return False
-        if not np.all(np.abs(found - wanted) <= 1e-4 * size):
-            kind = "symbolic" if is_symbolic else "evaluated"
-            raise Mismatch(f"{kind} second: {found}, differences: {wanted}")
+        kind = "symbolic" if is_symbolic else "evaluated"
+        for mode, got in {"forward": found, "reverse": other}.items():
+            if not np.all(np.abs(got - wanted) <= 1e-4 * size):
+                raise Mismatch(f"{kind} {mode}: {got}, differences: {wanted}")
         return True
 
 

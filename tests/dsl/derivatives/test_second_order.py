@@ -76,6 +76,21 @@ def scattered(x: Any) -> Any:
     return target * target
 
 
+def read_in_both_ways(x: Any) -> Any:
+    """One side reads the whole array, the other an entry."""
+
+    def branch(is_first: Any, x: Any, y: Any) -> Any:
+        return dr.if_stmt(
+            (x, y),
+            is_first,
+            lambda x, y: y * x,
+            lambda x, y: y + y * y * dr.gather(Float64, x, UInt32(2)),
+        )
+
+    state = (UInt32(3), x, dr.opaque(Float64, 0.5, 3))
+    return loop(state, lambda i, x, y: (i + 1, x, branch(i == 3, x, y)))
+
+
 FLAT: dict[str, Function] = {
     "arithmetic": lambda x: dr.sin(x) * x / (1 + x),
     "gather": lambda x: dr.gather(Float64, x * x * x, UInt32(0, 2, 2, 1)) ** 2,
@@ -98,6 +113,7 @@ LOOPS: dict[str, Function] = {
     "loop in branch": loop_in_branch,
     "replaced": replaced,
     "replaced in branches": replaced_in_branches,
+    "read in both ways": read_in_both_ways,
 }
 
 
