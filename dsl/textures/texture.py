@@ -217,8 +217,9 @@ class TextureBase:
             active: mask.
 
         Returns:
-            2, 4 or 8 texels, each like a result of `eval`: at lower x first, of these
-            at lower y, and so on.
+            2, 4 or 8 texels, each like a result of `eval`, in the order in which they
+            lie in memory: the one at lower x, its neighbour in x, these two again at
+            higher y, and so on.
         """
         found = _Lookup(self, pos, active, "eval_fetch")
         texels = fetch(found.reader, found.along(axes.neighbours))
