@@ -172,8 +172,7 @@ def enqueue(
         _starts.set((*_starts.get(), *seeds))
     if listening:
         recorders.present().note_traversal(found.values())
-    queued = _queue.get()
-    _queue.set({**queued, **found} if queued else found)
+    _queue.set({**(_queue.get() or {}), **found})
 
 
 def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> None:

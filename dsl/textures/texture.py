@@ -217,9 +217,8 @@ class TextureBase:
             active: mask.
 
         Returns:
-            2, 4 or 8 texels, each like a result of `eval`, in the order in which they
-            lie in memory: the one at lower x, its neighbour in x, these two again at
-            higher y, and so on.
+            2, 4 or 8 texels, each like a result of `eval`, as they lie in memory: at
+            lower x, at higher x, both again at higher y, and so on.
         """
         found = _Lookup(self, pos, active, "eval_fetch")
         texels = fetch(found.reader, found.along(axes.neighbours))
