@@ -24,6 +24,7 @@ from lumijit.control.twins import twins
 from lumijit.pytree import Parts
 from lumijit.syntax.site import Memory
 
+# Telling the path of an entry may take a look at all entries of what it is in.
 _MOST_CANDIDATES = 256
 
 

@@ -94,8 +94,6 @@ class _Recorder:
     def __init__(self, call: Call, has_breaks: bool) -> None:
         self.call = call
         self.has_breaks = has_breaks
-        # The first serial number of what the call computes.
-        self.start = 0
         # Why there is no recording.
         self.problem = _SEVERAL if call.has_several_devices else ""
         self.is_tracked: list[bool] | None = None
@@ -148,8 +146,7 @@ class _Recorder:
             self.tape = Tape(memory, self._refuse_reading, self._entry, where)
             hearing = recorders.hearing(self.tape)
             with hearing, delivery.collecting(self.reports):
-                draws, self.start = Draws(self.places), vertices.next_serial()
-                self.tape.start = self.start
+                draws, self.tape.start = Draws(self.places), vertices.next_serial()
                 host = self._host_tokens()
                 with draws:
                     self.result = self.call.run(values)
@@ -213,7 +210,7 @@ class _Recorder:
         known = {n.vertex.serial for n in self.first if n.vertex is not None}
         for serial, before in self.tape.gradients.items():
             entry = vertices.variables.get(serial)
-            vertex = entry() if entry is not None and serial < self.start else None
+            vertex = entry() if entry is not None and serial < self.tape.start else None
             has_changed = vertex is not None and vertex.grad is not before
             if has_changed and serial not in known:
                 self.refuse(
@@ -406,7 +403,7 @@ class _Recorder:
         found = itertools.compress(leaves, is_tracked)
         behind = traversal.depended_on(v._node.vertex for v in found)
         # Variables of the call's own would get no gradients.
-        if any(v.serial >= self.start and not v.inputs for v in behind):
+        if any(v.serial >= self.tape.start and not v.inputs for v in behind):
             return None
         return is_tracked
 
