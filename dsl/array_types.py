@@ -169,7 +169,7 @@ def _link(cls: Any) -> None:
     """Connect a class to its mask and item classes."""
     spec: ArraySpec = cls._spec
     is_mask = spec.dtype is BOOL
-    cls._mask = cls if is_mask else find(spec.replaced(dtype=BOOL))
+    cls._mask_cls = cls if is_mask else find(spec.replaced(dtype=BOOL))
     if spec.outer:
         cls._item = find(spec.replaced(outer=spec.outer[1:]))
     else:
@@ -182,7 +182,7 @@ def make_instances(spec: ArraySpec, storage: type[Any], body: dict[str, Any]) ->
         body["__name__"], (storage,), {**body, "_spec": spec, "__slots__": ()}
     )
     plain: Any = require(spec.plain(), "instance_array_t")
-    cls._mask = plain._mask
+    cls._mask_cls = plain._mask_cls
     cls._item = object
     cls._numbers = ()
     cls._literal = plain._literal

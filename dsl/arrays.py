@@ -64,7 +64,7 @@ class FlatArray(Holder, ArrayBase):
             node = trace.emit2(op, held(self), held(others[0]))
         else:
             node = trace.emit3(op, held(self), held(others[0]), held(others[1]))
-        return wrap(self._mask if op.result is BOOL else type(self), node)
+        return wrap(self._mask_cls if op.result is BOOL else type(self), node)
 
     def _select(self, mask: Array, other: Array) -> Array:
         return wrap(type(self), trace.select(held(mask), held(self), held(other)))
@@ -87,7 +87,7 @@ class FlatArray(Holder, ArrayBase):
     def _states(self) -> set[VarState]:
         return {node_state(self._node)}
 
-    def _data(self, construct: str) -> Any:
+    def _contents(self, construct: str) -> Any:
         """Return the contents; the result is the array's own memory."""
         if trace.is_symbolic(self._node):
             raise symbolic_error(f"{type(self).__name__}.{construct}")
@@ -103,10 +103,10 @@ class FlatArray(Holder, ArrayBase):
         if self._node.op is LITERAL and trace.is_unconditional():
             # What is written to the view must show in the array.
             self._rehouse(opaque(self._node, self._spec.backend.device))
-        return self._guarded(self._data("numpy"))
+        return self._guarded(self._contents("numpy"))
 
     def _view(self) -> np.ndarray[Any, Any]:
-        return self._guarded(self._data("__array__"))
+        return self._guarded(self._contents("__array__"))
 
     def _guarded(self, data: Any) -> np.ndarray[Any, Any]:
         """Refuse writes to what a derivative may need as it was."""
@@ -123,7 +123,7 @@ class FlatArray(Holder, ArrayBase):
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the entries as Python numbers; evaluates the array."""
-        return iter(self._data("__iter__").tolist())
+        return iter(self._contents("__iter__").tolist())
 
     def __getitem__(self, key: Any) -> Array:
         """Read one entry as a Python number, or several as an array."""
@@ -168,7 +168,7 @@ class FlatArray(Holder, ArrayBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the contents; evaluates them."""
-        return type(self), (self._data("pickle").copy(),)
+        return type(self), (self._contents("pickle").copy(),)
 
     @property
     def index(self) -> int:
@@ -230,7 +230,7 @@ def _array_node(cls: type[Any], value: Array) -> Node:
         if spec.backend is cls._spec.backend or value._is_symbolic():
             # (A symbolic array is computed where what it is made of lies.)
             return _converted(value, cls)
-        return _host_node(cls, value._data(cls.__name__))
+        return _host_node(cls, value._contents(cls.__name__))
     if not spec.is_jit and len(spec.outer) == 1:
         return _host_node(cls, value._view())
     if spec.kind is TENSOR and len(value.shape) == 1:

@@ -51,7 +51,7 @@ class ArrayBase:
     __meta__: ClassVar[Any] = _Meta()
 
     _spec: ClassVar[ArraySpec]
-    _mask: ClassVar[type[Any]]
+    _mask_cls: ClassVar[type[Any]]
     _item: ClassVar[type[Any]]
 
     if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ArrayBase:
         raise NotImplementedError
 
     def _select(self, mask: Array, other: Array) -> Array:
-        """Take own entries where the mask (of class `_mask`) is set, else others."""
+        """Take own entries where the mask (a `_mask_cls`) is set, else others."""
         raise NotImplementedError
 
     def _cast(self, cls: type[Any]) -> Array:

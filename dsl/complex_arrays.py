@@ -32,7 +32,7 @@ class ComplexNumbers(SpecialArray):
         """Make an array of one value (a real one, too), or of the two parts."""
         args = without_tensor(type(self), args)
         if len(args) == 1:
-            args = _arguments(args[0])
+            args = _arguments(args[0], type(self).__name__)
         super().__init__(*args)
 
     @classmethod
@@ -95,14 +95,14 @@ class ComplexNumbers(SpecialArray):
         return complex(self.item())
 
 
-def _arguments(value: Any) -> tuple[Any, ...]:
+def _arguments(value: Any, construct: str) -> tuple[Any, ...]:
     """Return what makes the components of a value: one argument, or two."""
     if initialize.is_complex(value):
         return value.real, value.imag
     if is_real(value):
         return value, 0
     if initialize.offers_array(value) and not isinstance(value, ArrayBase):
-        data = initialize.contents(value)
+        data = initialize.contents(value, construct)
         if data.ndim < 2:
             return np.real(data), np.imag(data)
     return (value,)

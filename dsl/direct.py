@@ -111,5 +111,5 @@ def _vector_kind(op: Op, cls: Any) -> Any:
     item_result = RESULTS[op].get(cls._item)
     if size < 0 or item_result is None:
         return None
-    result = cls._mask if op.result is BOOL else cls
+    result = cls._mask_cls if op.result is BOOL else cls
     return result, cls._item, item_result, size

@@ -197,8 +197,14 @@ def convert(data: Any, dtype: DType) -> Any:
         return data.astype(dtype.numpy)
 
 
-def contents(value: Any) -> Any:
+def contents(value: Any, construct: str) -> Any:
     """Return what a foreign object offers as a NumPy array, without its derivatives."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ArrayTypeError(
+            construct,
+            "entries of the NumPy array are masked: they have no value",
+            "fill them first, for example with array.filled(0).",
+        )
     if hasattr(value, "detach"):
         value = value.detach()
     if hasattr(value, "__dlpack__") and not _is_numpys(value):
@@ -208,13 +214,7 @@ def contents(value: Any) -> Any:
 
 def host_array(value: Any, construct: str) -> Any:
     """Return a NumPy array for anything that offers one; the kind must be numeric."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise ArrayTypeError(
-            construct,
-            "entries of the NumPy array are masked: they have no value",
-            "fill them first, for example with array.filled(0).",
-        )
-    data = contents(value)
+    data = contents(value, construct)
     if data.dtype.kind not in "biuf" or data.dtype.itemsize > 8:
         raise ArrayTypeError(
             construct,

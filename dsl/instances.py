@@ -100,7 +100,7 @@ class InstanceArray(FlatArray):
     def _compared(self, op: Any, other: Any) -> Any:
         cls = type(self)
         mine = other if type(other) is cls else cls(other)
-        return wrap(cls._mask, trace.emit2(op, self._node, mine._node))
+        return wrap(cls._mask_cls, trace.emit2(op, self._node, mine._node))
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the objects; evaluates the array."""

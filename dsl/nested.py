@@ -44,7 +44,7 @@ class NestedArray(ArrayBase):
     def _map(self, op: Op, *others: Array) -> Array:
         columns = [self._items, *(o._items for o in others)]
         rows = _rows(op.name, columns)
-        cls = self._mask if op.result is BOOL else type(self)
+        cls = self._mask_cls if op.result is BOOL else type(self)
         return wrap(cls, [row[0]._map(op, *row[1:]) for row in rows])
 
     def _select(self, mask: Array, other: Array) -> Array:

@@ -144,7 +144,7 @@ def _masked(value: Any, mask: Any, construct: str) -> Array:
     dtype = value._spec.dtype if isinstance(value, ArrayBase) else spec.dtype
     cls = require(spec.replaced(dtype=dtype), construct)
     wide = cls(value)
-    return wide._select(cls._mask(mask), cls(0))
+    return wide._select(cls._mask_cls(mask), cls(0))
 
 
 def _general(binary: Binary, is_reversed: bool) -> Operator:
@@ -215,7 +215,7 @@ def _without_masks(
 
 def _flat_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operator:
     op = binary.op
-    result = cls._mask if op.result is BOOL else cls
+    result = cls._mask_cls if op.result is BOOL else cls
     numbers = _without_masks(cls._numbers, op, cls._spec.dtype)
     literal = cls._literal
     general = _general(binary, is_reversed)
@@ -251,7 +251,7 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     """Operator of static arrays of flat arrays, such as `Array3f`."""
     op = binary.op
     leaf = cls._item
-    result = cls._mask if op.result is BOOL else cls
+    result = cls._mask_cls if op.result is BOOL else cls
     result_leaf = result._item
     dtype = cls._spec.dtype
     numbers = _without_masks(_python_types(dtype), op, dtype)
@@ -402,7 +402,7 @@ def install(cls: Any) -> None:
         LITERALS[cls] = dict.fromkeys(cls._numbers, literal)
         for op in REGISTRY.values():
             if dtype in op.accepts:
-                RESULTS[op][cls] = cls._mask if op.result is BOOL else cls
+                RESULTS[op][cls] = cls._mask_cls if op.result is BOOL else cls
     for binary in BINARY:
         make = _maker(cls, dtype in binary.op.accepts)
         for is_reversed in (False, True):

@@ -173,7 +173,7 @@ def _look_at(value: Any, seen: _Common, construct: str, depth: int) -> None:
         for item in value:
             _look_at(item, seen, construct, depth + 1)
     elif initialize.offers_array(value):
-        data = initialize.contents(value)
+        data = initialize.contents(value, construct)
         if data.dtype.kind == "c":
             _join_complex(seen, construct)
             data = data.real
@@ -296,7 +296,7 @@ def broadcast_outer(
 
 def mask_for(mask: Any, array: Array, construct: str) -> Array:
     """Convert a mask argument to the mask class of an array."""
-    cls = array._mask
+    cls = array._mask_cls
     if type(mask) is cls:
         return mask
     if isinstance(mask, ArrayBase) and mask._spec.dtype is not BOOL:

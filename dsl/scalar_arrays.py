@@ -44,7 +44,7 @@ class HostArray(ArrayBase):
         _check_sizes(op.name, operands)
         assert op.reference is not None
         is_mask = op.result is BOOL
-        cls = self._mask if is_mask else type(self)
+        cls = self._mask_cls if is_mask else type(self)
         dtype = cls._spec.dtype.numpy
         result = np.asarray(op.reference(*operands)).astype(dtype, copy=False)
         return wrap(cls, result)

@@ -55,7 +55,7 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
     known = _SELECTED.get((type(mask), type(a), type(b)))
     if known is not None:
         cls, fits = known
-        wide = mask if fits else cls._mask(mask)
+        wide = mask if fits else cls._mask_cls(mask)
         return stand_as(_converted(cls, a)._select(wide, _converted(cls, b)), a, b)
     composed = Composed.map(select, (mask, a, b))
     if composed is not None:
@@ -113,10 +113,10 @@ def _select_arrays(mask: Any, a: Any, b: Any) -> Array:
     cls = require(wanted, construct)
     kinds = tuple(map(type, (mask, a, b)))
     is_common = issubclass(cls, NestedArray) and isinstance(mask, FlatArray)
-    fits = type(mask) is cls._mask or is_common
+    fits = type(mask) is cls._mask_cls or is_common
     if all(promotion.is_told_by_type(kind) for kind in kinds):
         _SELECTED[kinds] = cls, fits
-    wide = mask if fits else cls._mask(mask)
+    wide = mask if fits else cls._mask_cls(mask)
     return _converted(cls, a)._select(wide, _converted(cls, b))
 
 

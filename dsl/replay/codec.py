@@ -20,6 +20,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import wrap
+from lumijit.control.bytecode import functions_in, is_own, is_users
 from lumijit.instances import InstanceArray
 from lumijit.replay.playback import EVERY
 from lumijit.replay.tokens import Same, Shape
@@ -68,7 +69,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, pytree.Kind):
         return ["kind", encode(value.cls)]
     if isinstance(value, enum.Enum):
-        return ["enum", encode(kind), value.name]
+        return ["enum", encode(kind), value.name, repr(value.value)]
     if isinstance(value, ModuleType):
         return ["module", value.__name__]
     if isinstance(value, type) and issubclass(value, InstanceArray):
@@ -100,9 +101,8 @@ def _encode_named(value: Any) -> Any:
         depth = next((k for k, v in enumerate(found) if v is value), None)
         if depth is None:
             continue
-        if isinstance(value, FunctionType):
-            return ["function", module, known, depth, digest(value.__code__)]
-        return ["named", module, known, depth]
+        code = [digest_of(value)] if _has_code(value) else []
+        return ["named", module, known, depth, *code]
     raise UnknownValueError(f"{name!r}, which can't be imported from {module!r}")
 
 
@@ -114,6 +114,13 @@ def _encode_member(value: Any, function: Any) -> Any:
         if vars(cls).get(name) is value:
             return ["member", encode(cls), name]
     raise UnknownValueError(f"an object of type {type(value).__name__!r}")
+
+
+def _enum_member(cls: Any, name: str, value: str) -> Any:
+    found = decode(cls)
+    if name not in found.__members__ or repr(found[name].value) != value:
+        raise ChangedCodeError(f"'{found.__name__}.{name}' has changed")
+    return found[name]
 
 
 def _member(cls: Any, name: str) -> Any:
@@ -140,7 +147,7 @@ def _named(module: str, name: str, depth: int, *code: str) -> Any:
         found = _decorated(module, name)[depth]
     except (ImportError, AttributeError, IndexError):
         raise ChangedCodeError(f"{name!r} isn't in {module!r} any more") from None
-    if code and digest(found.__code__) != code[0]:
+    if code and not (_has_code(found) and digest_of(found) == code[0]):
         raise ChangedCodeError(f"the code of {name!r} has changed")
     return found
 
@@ -156,11 +163,10 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "same": lambda value: Same(decode(value)),
     "shape": lambda *tokens: Shape(tuple(map(decode, tokens))),
     "kind": lambda cls: pytree.kind_of(decode(cls)),
-    "enum": lambda cls, name: decode(cls)[name],
+    "enum": _enum_member,
     "module": importlib.import_module,
     "named": _named,
     "member": _member,
-    "function": _named,
 }
 
 
@@ -169,7 +175,14 @@ def _decorated(module: str, name: str) -> list[Any]:
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
+    return _with_decorated(found)
+
+
+def _with_decorated(found: Any) -> list[Any]:
     rows = [found]
+    if isinstance(getattr(found, "func", None), FunctionType):
+        # It is a cached property.
+        rows.append(found.func)
     while hasattr(rows[-1], "__wrapped__"):
         rows.append(rows[-1].__wrapped__)
     for row in rows:
@@ -184,10 +197,23 @@ def _decorated(module: str, name: str) -> list[Any]:
     return rows
 
 
-def digest(code: CodeType) -> str:
-    """Return what tells code from other code, wherever it stands."""
+def code_of(function: Any) -> list[str]:
+    """Return what tells the code of a function, and of those that it decorates."""
+    return [digest_of(row) for row in _with_decorated(function) if _has_code(row)]
+
+
+def _has_code(value: Any) -> bool:
+    """Tell whether a value is a function, or a class of a program."""
+    return isinstance(value, FunctionType) or (
+        isinstance(value, type) and is_own(value)
+    )
+
+
+def digest_of(value: Any) -> str:
+    """Return what tells the code of a function or class, wherever it stands."""
     found = blake2b(digest_size=16)
-    stack: list[Any] = [code]
+    functions = [value] if isinstance(value, FunctionType) else _methods_of(value)
+    stack: list[Any] = [f.__code__ for f in functions]
     while stack:
         item = stack.pop()
         if isinstance(item, CodeType):
@@ -199,6 +225,27 @@ def digest(code: CodeType) -> str:
         else:
             found.update(repr(item).encode())
     return found.hexdigest()
+
+
+def _methods_of(cls: type[Any]) -> list[FunctionType]:
+    """List the methods of a class, its bases, its metaclass and classes inside of it.
+
+    It isn't known which of them are called.
+    """
+    found: list[FunctionType] = []
+    classes = [cls]
+    for known in classes:
+        around = (*known.__mro__, *type(known).__mro__)
+        for base in filter(is_own, around):
+            members = [vars(base)[name] for name in sorted(vars(base))]
+            for member in members:
+                # (A cached property has a `func`.)
+                held = functions_in(member) or [getattr(member, "func", None)]
+                found += [f for f in held if isinstance(f, FunctionType)]
+                is_inside = isinstance(member, type) and member not in classes
+                if is_inside and member.__qualname__.startswith(base.__qualname__):
+                    classes.append(member)
+    return [f for f in found if is_users(f.__module__)]
 
 
 def encode_tree(value: Any) -> Any:

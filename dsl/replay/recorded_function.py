@@ -101,7 +101,7 @@ class Kernel(Recordings, Generic[P, R]):
             OSError: if the file can't be written.
         """
         with self._lock:
-            saved.save(self._construct, os.fspath(path), self.entries())
+            saved.save(self._construct, os.fspath(path), self, self.entries())
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Add recordings from a file, so that calls like these needn't be recorded.

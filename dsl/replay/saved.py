@@ -16,6 +16,7 @@ from lumijit import pytree
 from lumijit.replay.codec import (
     ChangedCodeError,
     UnknownValueError,
+    code_of,
     decode,
     decode_tree,
     encode,
@@ -32,11 +33,11 @@ from lumijit.runtime.replay_image import Blobs, MissingCodeError, described, res
 
 Data = dict[str, Any]
 Keyed = tuple[tuple[Any, ...], Entry]
-_FORMAT = 3
+_FORMAT = 4
 
 
-def save(construct: str, path: str, entries: Iterable[Keyed]) -> None:
-    """Write recordings to a file."""
+def save(construct: str, path: str, kernel: Recorded, entries: Iterable[Keyed]) -> None:
+    """Write recordings of a function to a file."""
     blobs, entries = Blobs(), list(entries)
     if any(isinstance(t, Attached) for key, _ in entries for t in key[ARRAYS]):
         raise RecordingError(
@@ -58,7 +59,8 @@ def save(construct: str, path: str, entries: Iterable[Keyed]) -> None:
             "the machine code of a kernel isn't in the disk cache",
             "see 'python -m lumijit doctor' for why, and record again.",
         ) from None
-    meta = {"entries": found, "sizes": blobs.sizes, **_environment()}
+    code = code_of(kernel.function)
+    meta = {"entries": found, "sizes": blobs.sizes, "code": code, **_environment()}
     data = cache.pack(construct, b"".join(blobs.parts), meta)
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
@@ -101,6 +103,8 @@ def load(construct: str, path: str, kernel: Recorded) -> list[Keyed]:
                 "save the recordings again, here and with this version.",
             )
     try:
+        if meta["code"] != code_of(kernel.function):
+            raise ChangedCodeError(f"the code of {kernel.name!r} has changed")
         return _restored(meta["entries"], Blobs(code, meta["sizes"]), kernel)
     except ChangedCodeError as error:
         raise RecordingError(

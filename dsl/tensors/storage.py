@@ -84,7 +84,7 @@ class TensorArray(ArrayBase):
         tensor = object.__new__(cls)
         tensor._flat = flat
         if len(flat) != math.prod(shape):
-            everywhere = full(cls._mask._flat_class(), True, math.prod(shape))
+            everywhere = full(cls._mask_cls._flat_class(), True, math.prod(shape))
             tensor._flat = select(everywhere, flat, flat)
         tensor._shape = shape
         return tensor
@@ -126,7 +126,7 @@ class TensorArray(ArrayBase):
 
     def _map(self, op: Op, *others: Array) -> Array:
         shape, (first, *rest) = broadcast_operands(op.name, (self, *others))
-        cls = self._mask if op.result is BOOL else type(self)
+        cls = self._mask_cls if op.result is BOOL else type(self)
         return cls._of(first._map(op, *rest), shape)
 
     def _select(self, mask: Array, other: Array) -> Array:

@@ -12,7 +12,7 @@ import pytest
 
 import lumijit as dr
 from lumijit import llvm, scalar
-from lumijit.llvm import Array3f, Bool, Float, Float64, UInt32
+from lumijit.llvm import Array3f, Bool, Complex2f, Float, Float64, UInt32
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
 
 
@@ -62,8 +62,19 @@ def test_masked_entries_of_numpy_are_refused() -> None:
     array = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
     with pytest.raises(ArrayTypeError, match=r"are masked.*filled\(0\)"):
         Float(array)
+    with pytest.raises(ArrayTypeError, match=r"Complex2f: .*are masked"):
+        Complex2f(array)
+    with pytest.raises(ArrayTypeError, match=r"operator \+: .*are masked"):
+        Complex2f(1, 2) + (array + 1j)
     assert list(Float(array.filled(0))) == [1, 0, 3]
     assert list(Float(np.ma.array([1.0, 2.0]))) == [1, 2]
+
+
+def test_masked_arrays_of_numpy_take_ours_as_operands() -> None:
+    array = np.ma.array([1.0, 2.0], mask=[False, True])
+    found = array + Float(3, 4)
+    assert isinstance(found, np.ma.MaskedArray)
+    assert found.tolist() == [4, None]
 
 
 def test_integers_beyond_all_floats_become_infinite() -> None:

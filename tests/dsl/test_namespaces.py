@@ -38,7 +38,7 @@ def test_all_members_are_listed_and_there(module: ModuleType) -> None:
             assert found.__module__ == module.__name__
             assert found.__name__ in (name, "Int", "UInt", "Float")
             assert pickle.loads(pickle.dumps(found)) is found
-            assert found._mask._spec.dtype.is_bool
+            assert found._mask_cls._spec.dtype.is_bool
 
 
 def test_aliases_are_one_class() -> None:

@@ -167,7 +167,7 @@ def _parameters(cls: Type) -> list[str]:
         _compatible(entry),
         cls._item.__name__ if is_reduced else cls.__name__,
         _related(spec.plain()),
-        cls._mask.__name__,
+        cls._mask_cls.__name__,
     ]
 
 

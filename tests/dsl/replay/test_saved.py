@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import enum
+import importlib
+import linecache
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lumijit as dr
@@ -154,8 +158,208 @@ def test_changed_code_is_refused(
 
     code = shifted.__code__.replace(co_freevars=())
     monkeypatch.setattr(saved_programs.Model.shifted, "__code__", code)
-    with pytest.raises(RecordingError, match=r"the code of 'Model\.shifted' has chan"):
+    with pytest.raises(RecordingError, match="the code of 'Model' has changed"):
         saved_programs.Model.step.load(path)
+
+
+# Of each program, {0} is 2 when it is saved, and 3 when it is loaded.
+PROGRAMS = {
+    "the function itself": """
+        @dr.kernel
+        def f(x):
+            return x * {0}
+    """,
+    "what it decorates": """
+        def twice(function):
+            @functools.wraps(function)
+            def run(x):
+                return function(x) * 2
+            return run
+
+        @dr.kernel
+        @twice
+        def f(x):
+            return x * {0}
+    """,
+    "what decorates it": """
+        def times(function):
+            @functools.wraps(function)
+            def run(x):
+                return function(x) * {0}
+            return run
+
+        @dr.kernel
+        @times
+        def f(x):
+            return x + 1
+    """,
+    "a helper": """
+        def helper(x):
+            return (lambda y: y * {0})(x)
+
+        @dr.kernel
+        def f(x):
+            return helper(x)
+    """,
+    "a default": """
+        def helper(x, factor={0}):
+            return x * factor
+
+        @dr.kernel
+        def f(x):
+            return helper(x)
+    """,
+    "a property of an object outside": """
+        class A:
+            @property
+            def gain(self):
+                return {0}
+
+        a = A()
+
+        @dr.kernel
+        def f(x):
+            return x * a.gain
+    """,
+    "a setter": """
+        class A:
+            @property
+            def gain(self):
+                return self._gain
+
+            @gain.setter
+            def gain(self, value):
+                self._gain = value * {0}
+
+        a = A()
+
+        @dr.kernel
+        def f(x):
+            a.gain = 5
+            return x * a.gain
+    """,
+    "a cached property": """
+        class A:
+            @functools.cached_property
+            def gain(self):
+                return {0}
+
+        @dr.kernel
+        def f(x):
+            return x * A().gain
+    """,
+    "a method of a base class of an argument": """
+        @dataclasses.dataclass
+        class Base:
+            x: Float
+
+            def scaled(self):
+                return self.x * {0}
+
+        class Derived(Base):
+            pass
+
+        @dr.kernel
+        def g(a):
+            return a.scaled()
+
+        def f(x):
+            return g(Derived(x))
+        f.save, f.load = g.save, g.load
+    """,
+    "a number of an argument's class": """
+        @dataclasses.dataclass
+        class A:
+            x: Float
+            factor = {0}
+
+            def scaled(self):
+                return self.x * self.factor
+
+        @dr.kernel
+        def g(a):
+            return a.scaled()
+
+        def f(x):
+            return g(A(x))
+        f.save, f.load = g.save, g.load
+    """,
+    "a property of the class of an argument": """
+        class Meta(type):
+            @property
+            def gain(cls):
+                return {0}
+
+        class A(metaclass=Meta):
+            pass
+
+        @dr.kernel
+        def g(x, cls):
+            return x * cls.gain
+
+        def f(x):
+            return g(x, A)
+        f.save, f.load = g.save, g.load
+    """,
+    "the value of an enumeration's member": """
+        class Mode(enum.Enum):
+            HIGH = {0}
+
+        @dr.kernel
+        def g(x, mode):
+            return x * mode.value
+
+        def f(x):
+            return g(x, Mode.HIGH)
+        f.save, f.load = g.save, g.load
+    """,
+    "a class inside of one": """
+        class A:
+            class Inner:
+                def gain(self):
+                    return {0}
+
+        @dr.kernel
+        def f(x):
+            return x * A.Inner().gain()
+    """,
+    "a constant": """
+        FACTOR = ({0},)
+
+        @dr.kernel
+        def f(x):
+            return x * FACTOR[0]
+    """,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_changed_since_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    imports = "import dataclasses, enum, functools\nimport lumijit as dr\n"
+    imports += "from lumijit.llvm.ad import Float\n"
+    for number in (2, 3):
+        text = imports + textwrap.dedent(PROGRAMS[name]).format(number)
+        (tmp_path / "changing.py").write_text(text)
+        sys.modules.pop("changing", None)
+        importlib.invalidate_caches()
+        linecache.checkcache()
+        f = importlib.import_module("changing").f
+        if number == 2:
+            first = f(array(1, 2)).numpy()
+            f.save(tmp_path / "saved")
+        else:
+            # Numbers are inputs, or what tells recordings apart.
+            try:
+                f.load(tmp_path / "saved")
+            except RecordingError as error:
+                assert "has changed since" in str(error)  # noqa: PT017
+            found = f(array(1, 2)).numpy()
+            assert not np.array_equal(found, first)
+    sys.modules.pop("changing", None)
 
 
 def test_what_has_no_name_elsewhere_is_refused(tmp_path: Path) -> None:
