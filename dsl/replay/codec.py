@@ -240,7 +240,7 @@ def _methods_of(cls: type[Any]) -> list[FunctionType]:
             members = [vars(base)[name] for name in sorted(vars(base))]
             for member in members:
                 # (A cached property has a `func`.)
-                held = functions_in(member) or [getattr(member, "func", None)]
+                held: list[Any] = [*functions_in(member), getattr(member, "func", None)]
                 found += [f for f in held if isinstance(f, FunctionType)]
                 is_inside = isinstance(member, type) and member not in classes
                 if is_inside and member.__qualname__.startswith(base.__qualname__):
