@@ -198,7 +198,7 @@ def _track(
     if node.scope is ROOT:
         floats = [target for target in targets if target.type.is_float]
         found += [_stand_in(target, blocks) for target in floats]
-    else:
+    elif found or any([head.vertex is not None for head in heads]):
         found += hidden.outside(blocks, node.scope.depth)
     vertices.track(node, node.op, (*heads, *found), node.attr)
 

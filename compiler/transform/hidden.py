@@ -59,11 +59,15 @@ def outside(blocks: Iterable[Block], depth: int) -> list[Node]:
     """
     found: dict[int, Node] = {}
     for block in blocks:
-        known = set(block.nodes)
-        for node in with_hidden(block.nodes, {}):
-            deps = _all_deps(node)
-            if node in known:
-                deps = tuple(dep for dep in deps if dep not in node.deps)
+        nodes = with_hidden(block.nodes, {})
+        known = None if nodes is block.nodes else set(block.nodes)
+        for node in nodes:
+            if known is not None and node not in known:
+                deps = _all_deps(node)
+            elif node.vertex is None or node.vertex.deps is node.deps:
+                continue
+            else:
+                deps = tuple(dep for dep in node.vertex.deps if dep not in node.deps)
             for dep in deps:
                 if dep.vertex is None and 0 < dep.scope.depth <= depth:
                     found[id(dep)] = dep

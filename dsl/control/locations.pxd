@@ -28,7 +28,7 @@ cdef class SlotLocations(Location):
 
 
 cdef class ClassAttributes(Location):
-    pass
+    cdef public Py_ssize_t made
 
 
 cdef class Items(Location):
@@ -55,3 +55,9 @@ cdef class ContextValue(Location):
 
 
 cdef bint _are_same(object now, object before) except -1
+
+@cython.locals(is_same=bint)
+cdef bint _have_same(dict now, dict before, Py_ssize_t others) except -1
+
+@cython.locals(k=Py_ssize_t, is_one=bint)
+cdef bint _are_one(list now, list before) except -1

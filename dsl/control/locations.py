@@ -7,16 +7,21 @@ Which places a construct can reach is up to `reachability`.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from operator import is_
 from threading import local
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, Final
 
 from lumijit.control.defaults import default_of
 from lumijit.nested import NestedArray
 from lumijit.undeclared import slots_of
 
 MISSING: Any = object()
+
+# What classes have of Python itself: it tells how they were declared.
+_MADE: Final = frozenset(
+    ("__annotations__", "__dataclass_fields__", "__dataclass_params__")
+    + ("__match_args__", "__slots__", "__static_attributes__", "__type_params__")
+)
 
 
 class Location:
@@ -104,8 +109,7 @@ class Location:
 
     def is_same(self) -> bool:
         """Tell whether the entries hold the very objects that they held."""
-        now, kept = self.current(), self.kept
-        return len(now) == len(kept) and all(map(is_, now.values(), kept.values()))
+        return _are_one([*self.current().values()], [*self.kept.values()])
 
     def changes(self) -> list[tuple[Any, Any, Any]]:
         """List key, former and present value of the entries that differ."""
@@ -114,13 +118,29 @@ class Location:
         return [(k, old, new) for k, old, new in both if old is not new]
 
 
-def _are_same(now: Any, before: dict[Any, Any]) -> bool:
+def _are_same(now: Any, before: Any) -> bool:
     """Tell whether a mapping has the very objects that it had, under the same keys."""
-    return (
-        len(now) == len(before)
-        and all(map(is_, now.values(), before.values()))
-        and all(map(is_, now, before))
-    )
+    if type(now) is dict and type(before) is dict:
+        return _have_same(now, before, 0)
+    return _are_one([*now.values()], [*before.values()]) and _are_one([*now], [*before])
+
+
+def _have_same(now: dict[Any, Any], before: dict[Any, Any], others: int) -> bool:
+    """Tell whether there is what was there, and `others` entries besides."""
+    if len(now) != len(before) + others:
+        return False
+    is_same = True
+    for key, value in before.items():
+        is_same = is_same and now.get(key, MISSING) is value
+    return is_same
+
+
+def _are_one(now: list[Any], before: list[Any]) -> bool:
+    """Tell whether lists have the very same objects."""
+    is_one = len(now) == len(before)
+    for k in range(len(now)):
+        is_one = is_one and now[k] is before[k]
+    return is_one
 
 
 class _Mapping(Location):
@@ -186,6 +206,11 @@ class Entries(_Mapping):
 
     __slots__ = ()
 
+    def is_same(self) -> bool:
+        """Tell whether the entries hold the very objects that they held, in order."""
+        space, before = self.space, self.before
+        return _are_same(space, before) and _are_one([*space], [*before])
+
     def put_back(self, keys: list[Any]) -> None:
         """Give entries the values that they had, in their order if some were gone."""
         has_lost = any(key in self.before and key not in self.space for key in keys)
@@ -238,7 +263,12 @@ class SlotLocations(Location):
 class ClassAttributes(Location):
     """The attributes of a class; its methods are followed where they are mentioned."""
 
-    __slots__ = ()
+    __slots__ = ("made",)
+
+    def __init__(self, owner: Any, parent: Location | None, label: str = "") -> None:
+        Location.__init__(self, owner, parent, label)
+        # How many there are besides.
+        self.made = len(vars(owner)) - len(self.before)
 
     def followed(self) -> Any:
         """Return the values that lead on."""
@@ -246,11 +276,12 @@ class ClassAttributes(Location):
 
     def current(self) -> dict[Any, Any]:
         """Return what the entries hold, by key."""
-        return dict(vars(self.owner))
+        return {k: v for k, v in vars(self.owner).items() if k not in _MADE}
 
     def is_same(self) -> bool:
         """Tell whether the attributes hold the very objects that they held."""
-        return _are_same(vars(self.owner), self.before)
+        # (A copy, as what a class shows of its dictionary is slow to ask.)
+        return _have_same(vars(self.owner).copy(), self.before, self.made)
 
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""
@@ -296,8 +327,7 @@ class Items(Location):
 
     def is_same(self) -> bool:
         """Tell whether the items are the very objects that they were."""
-        now, before = self.items, self.before
-        return len(now) == len(before) and all(map(is_, now, before))
+        return _are_one([*self.items], self.before)
 
     def put(self, key: Any, value: Any) -> None:
         """Assign an item; an array in a tuple gets other contents."""

@@ -89,14 +89,14 @@ class Modules:
     ) -> list[Globals]:
         if self._may_be_any and id(space) in self._reached:
             names = dict.fromkeys([*names, *_variables(space)])
+        placed = self._placed.setdefault(id(space), set())
         found = []
         for name in names:
-            if name in stored or type(space.get(name, MISSING)) not in PLAIN:
+            is_plain = name not in stored and type(space.get(name, MISSING)) in PLAIN
+            if not is_plain and name not in placed:
                 found.append(name)
-        if not found:
-            return []
-        self._placed.setdefault(id(space), set()).update(found)
-        return [Globals(space, tuple(found))]
+        placed.update(found)
+        return [Globals(space, tuple(found))] if found else []
 
     def plain(self) -> tuple[list[Globals], list[Globals]]:
         """Return variables of plain values: those that code may assign, and others."""

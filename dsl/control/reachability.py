@@ -72,6 +72,10 @@ _COLLECTED = 1 << 14
 DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType)
 
 
+# What variables hold that are no places unless a function assigns them.
+_LEFT_ALONE = PLAIN | {FunctionType, ModuleType, type}
+
+
 class Mark(NamedTuple):
     """How many places, arrays and functions have been found."""
 
@@ -135,7 +139,7 @@ class Reach:
         self._looks: dict[type[Any], Look | None] = {}
         self._followed = 0  # So many of the places.
         self._left_out: list[tuple[str, Any, Facts]] = []
-        # Variables of plain values that no function so far assigns, by their cells.
+        # Variables of such values that no function so far assigns, by their cells.
         self._plain: dict[int, Location] = {}
         if around is not None:
             for name, cell, facts in around._left_out:
@@ -294,15 +298,18 @@ class Reach:
         if id(cell) in self.seen:
             return
         variable = Variable(cell, None, name)
+        held = variable.kept[name]
         if self.own.has(variable, facts):
             self._left_out.append((name, cell, facts))
-            self.is_shared |= id(variable.kept[name]) in self.state
-        elif facts.rebinds or type(variable.kept[name]) not in PLAIN:
+            self.is_shared |= id(held) in self.state
+        elif facts.rebinds or type(held) not in _LEFT_ALONE:
             self.seen.add(id(cell))
             self._plain.pop(id(cell), None)
             self.add(variable)
-        elif self.constants is not None:
-            self._plain[id(cell)] = variable
+        else:
+            if self.constants is not None:
+                self._plain[id(cell)] = variable
+            self._visit(held, None, name)
 
     def _mention(self, facts: Facts, namespace: dict[str, Any]) -> None:
         """Note variables, of this module and others, and methods that are mentioned."""
