@@ -13,6 +13,7 @@ Not compiled: it counts references, and those that C code holds are others.
 from __future__ import annotations
 
 import sys
+import threading
 from functools import partial
 from typing import Any
 from weakref import WeakSet, ref
@@ -30,15 +31,19 @@ from lumijit.runtime.dtypes import UINT32
 
 
 class _Exposed:
-    """A node whose memory others see, and the array that has it, if one is known."""
+    """A node whose memory others see, and the array that has it, if one is known.
 
-    __slots__ = ("buffer", "copy", "holder", "node")
+    `thread` is the one that works with it: another one doesn't know what it is doing.
+    """
+
+    __slots__ = ("buffer", "copy", "holder", "node", "thread")
 
     def __init__(self, node: Node, buffer: Buffer) -> None:
         # Not cut short by Ctrl-C: no Python runs. (The reference is `pop`'s default.)
         self.buffer = ref(buffer, partial(_all.pop, id(buffer)))
         self.node = ref(node)
         self.holder: ref[Holder] | None = None
+        self.thread = threading.current_thread()
         # What the last copy was; it serves as long as the contents are the same.
         self.copy: ref[Buffer] | None = None
 
@@ -100,6 +105,7 @@ def note(node: Node, holder: Holder | None = None) -> None:
     exposed = _all.get(id(buffer))
     if exposed is None or exposed.node() is not node:
         exposed = _all[id(buffer)] = _Exposed(node, buffer)
+    exposed.thread = threading.current_thread()
     if holder is not None:
         exposed.holder = ref(holder)
 
@@ -122,10 +128,16 @@ def is_exposed(buffer: Buffer) -> bool:
 
 
 def _protect() -> None:
-    """Give all that has been recorded copies of memory to which others may write."""
+    """Give all that has been recorded copies of memory to which others may write.
+
+    What another thread works with changes under its hands if this one exchanges memory
+    and nodes. What this thread's derivatives need of it had a copy as it was used.
+    """
     if not recorders.is_heard():
+        mine = threading.current_thread()
         for exposed in list(_all.values()):
-            _give_copy(exposed)
+            if exposed.thread is mine or not exposed.thread.is_alive():
+                _give_copy(exposed)
 
 
 def _protect_operands(node: Node, deps: tuple[Node, ...]) -> None:

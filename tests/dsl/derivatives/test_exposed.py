@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakSet
@@ -494,3 +496,60 @@ def test_kernels(source: Callable[[], Pair]) -> None:
         others[:] = BEFORE + k + 1
         np.testing.assert_allclose(gradient, values**2, 1e-12)
     assert recorded.n_recordings == 1
+
+
+def test_what_another_thread_works_with_is_left_alone() -> None:
+    # (Pipes, as the other thread's loop refuses what changes objects.)
+    (inside, tell), (go_on, let) = os.pipe(), os.pipe()
+    found: list[Any] = []
+
+    def body(x: Float64, i: UInt32) -> Any:
+        os.write(tell, b"x")
+        os.read(go_on, 1)
+        return x + 1, i + 1
+
+    def work() -> None:
+        x = Float64(array())
+        nodes.append((x, x._node, x._node.buffer))
+        state = (x, UInt32(0))
+        found.append(dr.while_loop(state, lambda x, i: i < 3, body)[0].numpy())
+
+    nodes: list[tuple[Float64, Node, Any]] = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        os.read(inside, 1)
+        variable = Float64(array())
+        dr.enable_grad(variable)
+        # The end of a construct, and a traversal.
+        _, y = dr.while_loop(
+            (UInt32(0), variable), lambda i, y: i < 2, lambda i, y: (i + 1, y * y)
+        )
+        dr.backward(y)
+        ((x, node, buffer),) = nodes
+        assert x._node is node
+        assert node.buffer is buffer
+    finally:
+        os.write(let, bytes(9))
+        thread.join()
+        for pipe in (inside, tell, go_on, let):
+            os.close(pipe)
+    np.testing.assert_allclose(found[0], array() + 3)
+    np.testing.assert_allclose(dr.grad(variable), 4 * array() ** 3)
+
+
+def test_what_a_thread_has_left_is_protected() -> None:
+    made: list[Float64] = []
+    contents = array()
+    thread = threading.Thread(target=lambda: made.append(Float64(contents)))
+    thread.start()
+    thread.join()
+    (x,) = made
+    variable = Float64(array())
+    dr.enable_grad(variable)
+    _, y = dr.while_loop(
+        (UInt32(0), variable), lambda i, y: i < 2, lambda i, y: (i + 1, y * x)
+    )
+    contents[:] = 7
+    dr.backward(y)
+    np.testing.assert_allclose(dr.grad(variable), array() ** 2)
