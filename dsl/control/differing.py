@@ -16,6 +16,7 @@ from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WR
 from lumijit.compiler.launch.evaluate import data
 from lumijit.control.defaults import default_of
 from lumijit.control.locations import MISSING, Location
+from lumijit.replay.numbers import Number
 
 #: Places that aren't as they were, by id, with what they hold.
 Places = dict[int, tuple[Location, dict[Any, Any]]]
@@ -40,10 +41,17 @@ def entries(pairs: Iterable[Pair]) -> Iterator[tuple[Location, Any, Any, Any]]:
     for place, old, new in pairs:
         for key in old | new:
             before, after = old.get(key, MISSING), new.get(key, MISSING)
-            if before is not after:
+            if before is not after and not are_one(before, after):
                 if before is MISSING:
                     before = default_of(place.owner, key, MISSING)
                 yield place, key, before, after
+
+
+def are_one(before: Any, after: Any) -> bool:
+    """Tell whether values differ in what another thread has stand for them only."""
+    if type(before) is Number:
+        before = before.seen()
+    return before is (after.seen() if type(after) is Number else after)
 
 
 def is_written(array: Any, held: Node) -> bool:
@@ -78,16 +86,25 @@ def is_begun(held: Node, first: Node) -> bool:
 
 
 def is_renewed(before: Node, after: Node) -> bool:
-    """Tell whether a literal (or what is undefined) was only renewed, or evaluated."""
-    if before.type is not after.type:
+    """Tell whether a literal (or what is undefined) was only renewed, or evaluated.
+
+    (A thread that records has literals in memory, and puts them back.)
+    """
+    if before.type is not after.type or before.size != after.size:
         return False
-    if before.op is UNDEFINED:
-        return after.op is UNDEFINED and before.size == after.size
-    if before.op is not LITERAL:
+    if before.op is UNDEFINED or after.op is UNDEFINED:
+        return before.op is after.op
+    if before.op is LITERAL and after.op is LITERAL:
+        return repr(before.attr) == repr(after.attr)
+    kinds = {before.op, after.op}
+    if not kinds <= {LITERAL, EVALUATED} or before.vertex is not None:
         return False
-    if after.op is LITERAL:
-        return before.size == after.size and repr(before.attr) == repr(after.attr)
-    if after.op is not EVALUATED or before.size != after.size:
+    if before.op is EVALUATED and (before.size > 1 or after.vertex is not None):
         return False
-    value = np.asarray(before.attr, before.type.numpy)
-    return data(after).tobytes() == np.full(after.size, value).tobytes()
+    return _contents(before) == _contents(after)
+
+
+def _contents(node: Node) -> bytes:
+    if node.op is EVALUATED:
+        return bytes(data(node).tobytes())
+    return np.full(node.size, node.attr, node.type.numpy).tobytes()

@@ -7,7 +7,7 @@ is watched. Who may do so is told by `inert`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -15,8 +15,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import Node
-from lumijit.control.differing import is_renewed, is_written
-from lumijit.control.held_arrays import same_items
+from lumijit.control.differing import are_one, is_renewed, is_written
 from lumijit.nested import NestedArray
 from lumijit.spec import TENSOR
 
@@ -81,7 +80,7 @@ class Met:
             array._go_back(before)
             found = True
         for items, held in self._lists:
-            if not same_items(items, held):
+            if not _are_all_one(items, held):
                 items[:] = held
                 found = True
         for tensor, flat, shape in self._tensors:
@@ -90,8 +89,15 @@ class Met:
                 found = True
         for entries, kept in self._dicts:
             is_same = entries.keys() == kept.keys()
-            if not (is_same and same_items([*entries.values()], [*kept.values()])):
+            if not (is_same and _are_all_one(entries.values(), kept.values())):
                 entries.clear()
                 entries.update(kept)
                 found = True
         return found
+
+
+def _are_all_one(now: Collection[Any], before: Collection[Any]) -> bool:
+    if len(now) != len(before):
+        return False
+    pairs = zip(before, now, strict=True)
+    return all([old is new or are_one(old, new) for old, new in pairs])

@@ -227,6 +227,10 @@ class Call:
         if placement.used:
             self._meet_on_device()
 
+    def shows_numbers(self) -> bool:
+        """Tell whether objects that others see hold some of its numbers."""
+        return bool(self.surroundings.where or self.arguments.containers)
+
     def _meet_on_device(self) -> None:
         """Have all inputs lie on the device to which they belong, if it is one."""
         there = self._common_device()

@@ -8,10 +8,13 @@ Nothing that doesn't know of this class can use a number without one or the othe
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,45 @@ from lumijit.runtime.errors import RecordingError, where
 Operation = Callable[..., Any]
 Step = tuple[Operation | None, tuple[Any, ...]]
 _PLAIN = (bool, int, float)
+
+
+# Threads whose numbers stand in objects that others may see, and what is another object
+# after each change of these.
+_showing: dict[int, None] = {}
+_moment = [object()]
+
+
+def moment() -> object | None:
+    """Return what stays the same as long as objects hold what they hold.
+
+    None while they hold another thread's recorded numbers.
+    """
+    return None if _showing else _moment[0]
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[bool]:
+    """Have other threads know that objects hold numbers of this one, in a block.
+
+    It gets whether it is the only one to do so.
+    """
+    mine = get_ident()
+    _showing[mine] = None
+    _moment[0] = object()
+    try:
+        yield len(_showing) == 1
+    finally:
+        del _showing[mine]
+        _moment[0] = object()
+
+
+def _after_fork_in_child() -> None:
+    for thread in [t for t in _showing if t != get_ident()]:
+        del _showing[thread]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class Guard:
@@ -53,9 +95,15 @@ class Arithmetic:
         self.steps: list[Step] = []
         self.guards: list[Guard] = []
         self.is_open = True
+        # Other threads may see its numbers, too, in what objects hold meanwhile.
+        self._thread = get_ident()
         # Makes a traced value of a number, for who records.
         self.node_of: Callable[[Number, Any, str, bool], Any] | None = None
         self._known: dict[tuple[int, str], Any] = {}
+
+    def listens(self) -> bool:
+        """Tell whether what this thread does with numbers is recorded."""
+        return self.is_open and get_ident() == self._thread
 
     def input(self, index: int, value: Any) -> Number:
         """Return what stands for an input."""
@@ -74,7 +122,7 @@ class Arithmetic:
         """Apply an operation to numbers, some of them recorded."""
         values = [o.value if type(o) is Number else o for o in operands]
         result = operation(*values)
-        if not self.is_open or type(result) not in _PLAIN:
+        if not self.listens() or type(result) not in _PLAIN:
             for operand in operands:
                 if type(operand) is Number:
                     operand.exact()
@@ -89,7 +137,7 @@ class Arithmetic:
     def guard(self, index: int, value: Any) -> None:
         """Have the recording hold only where a value is as it is now."""
         key = (index, repr(value))
-        if self.is_open and key not in self._known:
+        if self.listens() and key not in self._known:
             guard = self._known[key] = Guard(index, value, *self._inputs(index))
             self.guards.append(guard)
 
@@ -204,6 +252,10 @@ class Number:
         """What it is recorded in."""
         return self._arithmetic
 
+    def seen(self) -> Any:
+        """Return what this thread sees: the value, if another one records it."""
+        return self if self._arithmetic.listens() else self.value
+
     def exact(self) -> Any:
         """Return the value, on which the recording depends from here on."""
         self._arithmetic.guard(self._index, self.value)
@@ -212,7 +264,7 @@ class Number:
     def node(self, dtype: Any, construct: str, cuts: bool) -> Any:
         """Return a traced value of one entry of a type; None once nobody records."""
         make = self._arithmetic.node_of
-        if make is None or not self._arithmetic.is_open:
+        if make is None or not self._arithmetic.listens():
             return None
         return make(self, dtype, construct, cuts)
 

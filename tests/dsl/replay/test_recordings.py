@@ -6,7 +6,6 @@ import gc
 import os
 import random
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -272,29 +271,6 @@ def test_a_recording_keeps_no_results() -> None:
     assert llvm_bytes() <= before
 
 
-def test_threads() -> None:
-    @dr.kernel
-    def f(x: Float, k: int) -> Any:
-        return dr.sum(x * k) + x
-
-    wrong: list[Any] = []
-
-    def work(k: int) -> None:
-        x = array(k, 1)
-        for _ in range(30):
-            found = f(x, k).numpy()
-            if not np.allclose(found, [k * (k + 1) + k, k * (k + 1) + 1]):
-                wrong.append((k, found))
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert f.n_recordings == 1
-
-
 def test_kernel_history_tells_of_replays() -> None:
     @dr.kernel
     def f(x: Float) -> Any:
@@ -365,63 +341,6 @@ def test_random_numbers_of_others_are_an_error(draw: Any) -> None:
 
     with pytest.raises(RecordingError, match="draws random numbers of Python or NumPy"):
         f(array(1, 2))
-
-
-@pytest.mark.parametrize("is_own", [False, True])
-def test_random_numbers_of_other_threads_are_theirs(is_own: bool) -> None:
-    is_done = threading.Event()
-
-    def draw() -> None:
-        while not is_done.is_set():
-            random.random()
-
-    @dr.kernel
-    def f(x: Float) -> Any:
-        before = random.getstate()
-        while random.getstate() == before:
-            time.sleep(1e-3)
-        return x * random.random() if is_own else x * 2
-
-    thread = threading.Thread(target=draw)
-    thread.start()
-    try:
-        if is_own:
-            with pytest.raises(RecordingError, match="another thread meanwhile, draws"):
-                f(array(1, 2))
-        else:
-            assert list(f(array(1, 2))) == [2, 4]
-    finally:
-        is_done.set()
-        thread.join()
-
-
-def test_gradients_that_other_threads_give_are_theirs() -> None:
-    is_done = threading.Event()
-
-    def fit() -> None:
-        x = array(1, 2)
-        dr.enable_grad(x)
-        while not is_done.is_set():
-            dr.backward(x * x)
-
-    @dr.kernel
-    def f(x: Float) -> Any:
-        time.sleep(0.02)
-        y = x * 2
-        dr.backward(y)
-        return y
-
-    thread = threading.Thread(target=fit)
-    thread.start()
-    try:
-        for size in range(1, 11):
-            x = dr.ones(Float, size)
-            dr.enable_grad(x)
-            assert list(f(x)) == [2] * size
-            assert list(x.grad) == [2] * size
-    finally:
-        is_done.set()
-        thread.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
