@@ -155,10 +155,16 @@ class ObjectState:
             is_still: whether it leaves trees as they are in any case.
         """
         changed = None if self.watch is None else self.standing_in(args)
-        if self.handed is None or is_still:
-            result = self._watched(function, args, part)
-        else:
-            result = self._handing(self.handed, function, args, part, names, left)
+        try:
+            if self.handed is None or is_still:
+                result = self._watched(function, args, part)
+            else:
+                result = self._handing(self.handed, function, args, part, names, left)
+        except BaseException:
+            if changed is not None:
+                # Those for which others stood in hold what they held.
+                changed()
+            raise
         if changed is not None:
             self._adopt_others(*changed())
         attempt = running_attempt()
