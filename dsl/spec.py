@@ -7,6 +7,8 @@ class for one. The classes are made by `array_types`, when somebody asks for the
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -272,6 +274,10 @@ def find(spec: ArraySpec) -> type[Any] | None:
 def require(spec: ArraySpec, construct: str) -> type[Any]:
     """Return the class for a spec, or raise."""
     cls = find(spec)
+    if cls is None and f"lumijit.{spec.namespace}" not in sys.modules:
+        # (Namespaces are imported when somebody asks for them.)
+        importlib.import_module(f"lumijit.{spec.namespace}")
+        cls = find(spec)
     if cls is None:
         shape = "x".join("N" if n < 0 else str(n) for n in spec.shape)
         raise ArrayTypeError(

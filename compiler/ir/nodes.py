@@ -6,6 +6,7 @@ are the dead-code elimination. `trace` makes nodes.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from lumijit.runtime.buffers import Buffer
 from lumijit.runtime.compiled import is_compiled
 from lumijit.runtime.dtypes import DType
 
+_HEAP_TYPE = 1 << 9
 T = TypeVar("T")
 
 
@@ -208,3 +210,15 @@ def operands_first(
             else:
                 order[stack.pop()] = None
     return list(order)
+
+
+def all_of(kind: type[Any]) -> list[Any]:
+    """Return all objects of exactly one type that Python's collector knows.
+
+    While there is a list of all objects, other threads can't finish the tuples that
+    they are making. Compiled, no thread runs meanwhile; where the type is one of
+    Python's, its objects refer to it.
+    """
+    is_pythons = kind.__flags__ & _HEAP_TYPE
+    known = gc.get_referrers(kind) if is_pythons else gc.get_objects()
+    return [found for found in known if type(found) is kind]

@@ -6,6 +6,7 @@ import gc
 import sys
 from typing import Any, Literal, overload
 
+from lumijit.compiler.ir.nodes import all_of
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.debug.diagram import HEAD, quoted, source
 from lumijit.labels import label_of
@@ -17,7 +18,7 @@ _COLUMNS = "{:>6}  {:<8}  {:>10}  {:<14}  {:<8}  {:<16}  {}"
 def _live() -> list[Vertex]:
     """Return the vertices that arrays, or other vertices, refer to, in order."""
     gc.collect()
-    found = [v for v in gc.get_objects() if type(v) is Vertex]
+    found = all_of(Vertex)
     return sorted(found, key=lambda vertex: vertex.serial)
 
 

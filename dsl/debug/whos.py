@@ -11,7 +11,7 @@ import sys
 from typing import Literal, overload
 
 from lumijit.arrays import node_state
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import Node, all_of
 from lumijit.compiler.launch import kernels
 from lumijit.enums import VarState
 from lumijit.labels import label_of
@@ -30,9 +30,8 @@ def live_nodes() -> list[Node]:
     """
     forget_literals()
     gc.collect()
-    nodes = (found for found in gc.get_objects() if type(found) is Node)
     # (Another thread may be making one.)
-    return [node for node in nodes if getattr(node, "op", None) is not None]
+    return [n for n in all_of(Node) if getattr(n, "op", None) is not None]
 
 
 @overload

@@ -24,10 +24,11 @@ def package(name: str, construct: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
+        installed = name.partition(".")[0]
         raise MissingPackageError(
             construct,
-            f"the package {name!r} is not installed",
-            f"install it (pip install {name}).",
+            f"the package {installed!r} is not installed",
+            f"install it (pip install {installed}).",
         ) from error
 
 

@@ -191,10 +191,13 @@ class Generator:
             ArrayTypeError: for anything else.
         """
         construct = "rng.permutation"
-        if isinstance(x, type) and issubclass(x, ArrayBase) and not x._spec.outer:
+        kind = x if isinstance(x, type) else type(x)
+        if not issubclass(kind, ArrayBase) or issubclass(kind, NestedArray):
+            raise _wrong_type(construct, kind, "a flat array or tensor")
+        if kind is x:
             return x(self._order(construct, uint32_array_t(x), n))
-        if not isinstance(x, ArrayBase) or isinstance(x, NestedArray) or not x.ndim:
-            raise _wrong_type(construct, type(x), "a flat array or tensor")
+        if not x.ndim:
+            raise _wrong_type(construct, kind, "a flat array or tensor")
         order = self._order(construct, uint32_array_t(type(x.array)), len(x))
         if x._spec.kind is not TENSOR:
             return rearranged(x, order)
