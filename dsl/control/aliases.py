@@ -17,7 +17,7 @@ from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node, Scope, begin_walk
 from lumijit.compiler.ir.ops.structural import LITERAL, SYMBOLIC
 from lumijit.compiler.record import regions
-from lumijit.control.held_arrays import same_items
+from lumijit.control.sameness import same_items
 from lumijit.control.state import is_array, node_in
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts

@@ -37,9 +37,10 @@ from lumijit.control.bytecode import (
     is_state,
     is_users,
 )
-from lumijit.control.locations import MISSING, Entries, Location, Variable
+from lumijit.control.locations import Entries, Location, Variable
 from lumijit.control.members import Defaults
 from lumijit.control.met_arrays import is_tensor
+from lumijit.control.sameness import MISSING, are_same
 from lumijit.nested import NestedArray
 
 # What classes declare of their fields.
@@ -95,7 +96,7 @@ class Bare:
         self.is_tree = pytree.kind_of(cls) is not None
         self._mro = cls.__mro__
         own = [vars(c) for c in self._mro if is_own(c)]
-        self._attributes: list[tuple[Space, Space]] = [(v, {**v}) for v in own]
+        self._attributes = [(v, v.copy()) for v in own]
         self._globals: list[tuple[Space, str, Any]] = []
         self._places: list[Location] = []
         # Attributes that methods mention, whatever has them, and those they assign.
@@ -121,13 +122,9 @@ class Bare:
 
     def is_same(self) -> bool:
         """Tell whether what the class leads to is what it was."""
-        try:
-            for space, before in self._attributes:
-                if space != before:
-                    return False
-        except Exception:
-            # What is there now can't be compared with a function.
-            return False
+        for members, before in self._attributes:
+            if not are_same(members.copy(), before):
+                return False
         for space, name, value in self._globals:
             if space.get(name, MISSING) is not value:
                 return False

@@ -16,9 +16,10 @@ from lumijit.compiler.ir import blends, trace
 from lumijit.compiler.ir.effects import wrap
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.vertices import variables
-from lumijit.control.held_arrays import Held, same_items
+from lumijit.control.held_arrays import Held
 from lumijit.control.one_sided import filled
 from lumijit.control.recursion import LEFT_OUT
+from lumijit.control.sameness import same_items
 from lumijit.control.state import (
     NUMBERS,
     as_arrays,

@@ -23,11 +23,13 @@ from lumijit.control.buffers import COPIED, is_buffer
 from lumijit.control.bytecode import PLAIN, keys_of
 from lumijit.control.defaults import default_of
 from lumijit.control.differing import Places, is_renewed, is_written
-from lumijit.control.locations import MISSING, Location
+from lumijit.control.locations import Location
 from lumijit.control.own_variables import NO_OWN, Own
 from lumijit.control.plain_changes import counts, is_other
-from lumijit.control.reachability import WHOLE, Reach, Span
+from lumijit.control.reachability import Reach
 from lumijit.control.refusals import Change
+from lumijit.control.sameness import MISSING
+from lumijit.control.spans import WHOLE, Span
 from lumijit.pytree import Parts
 from lumijit.runtime.errors import StateError
 

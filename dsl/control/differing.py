@@ -15,7 +15,8 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import EVALUATED, LITERAL, UNDEFINED, WRITTEN
 from lumijit.compiler.launch.evaluate import data
 from lumijit.control.defaults import default_of
-from lumijit.control.locations import MISSING, Location
+from lumijit.control.locations import Location
+from lumijit.control.sameness import MISSING
 from lumijit.replay.numbers import Number
 
 #: Places that aren't as they were, by id, with what they hold.

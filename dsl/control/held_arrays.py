@@ -7,12 +7,12 @@ what it did to them, and undoing that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import is_
 from typing import Any
 
 from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.nodes import Node
 from lumijit.control.differing import is_written
+from lumijit.control.sameness import same_items
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, is_container
 
@@ -71,11 +71,6 @@ class Held:
             if array._node is not self.nodes[key]:
                 array._go_back(self.nodes[key])
         self.put(self.items)
-
-
-def same_items(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Tell whether two lists hold the very same objects."""
-    return len(a) == len(b) and all(map(is_, a, b))
 
 
 def note_stand_ins(

@@ -19,9 +19,9 @@ from lumijit.control.bytecode import is_state
 from lumijit.control.callees import Callee, parameters_of, refuse_arity
 from lumijit.control.captured_state import Outside
 from lumijit.control.inert import Inert
-from lumijit.control.reachability import WHOLE, Span
 from lumijit.control.refusals import CALL, Change
 from lumijit.control.results import Results
+from lumijit.control.spans import WHOLE, Span
 from lumijit.control.state import check_loose, is_array, loose
 from lumijit.pytree import Parts, is_container
 from lumijit.runtime.config import flags

@@ -1,5 +1,7 @@
 cimport cython
 
+from lumijit.control.sameness cimport are_same, have_same, same_items
+
 
 cdef class Location:
     cdef public object before
@@ -52,12 +54,3 @@ cdef class Globals(_Mapping):
 
 cdef class ContextValue(Location):
     pass
-
-
-cdef bint _are_same(object now, object before) except -1
-
-@cython.locals(is_same=bint)
-cdef bint _have_same(dict now, dict before, Py_ssize_t others) except -1
-
-@cython.locals(k=Py_ssize_t, is_one=bint)
-cdef bint _are_one(list now, list before) except -1

@@ -12,10 +12,9 @@ from types import CellType, FunctionType
 from typing import Any, Final
 
 from lumijit.control.defaults import default_of
+from lumijit.control.sameness import MISSING, are_same, have_same, same_items
 from lumijit.nested import NestedArray
 from lumijit.undeclared import slots_of
-
-MISSING: Any = object()
 
 # What classes have of Python itself: it tells how they were declared.
 _MADE: Final = frozenset(
@@ -109,38 +108,13 @@ class Location:
 
     def is_same(self) -> bool:
         """Tell whether the entries hold the very objects that they held."""
-        return _are_one([*self.current().values()], [*self.kept.values()])
+        return same_items([*self.current().values()], [*self.kept.values()])
 
     def changes(self) -> list[tuple[Any, Any, Any]]:
         """List key, former and present value of the entries that differ."""
         before, now = self.kept, self.current()
         both = ((k, before.get(k, MISSING), now.get(k, MISSING)) for k in before | now)
         return [(k, old, new) for k, old, new in both if old is not new]
-
-
-def _are_same(now: Any, before: Any) -> bool:
-    """Tell whether a mapping has the very objects that it had, under the same keys."""
-    if type(now) is dict and type(before) is dict:
-        return _have_same(now, before, 0)
-    return _are_one([*now.values()], [*before.values()]) and _are_one([*now], [*before])
-
-
-def _have_same(now: dict[Any, Any], before: dict[Any, Any], others: int) -> bool:
-    """Tell whether there is what was there, and `others` entries besides."""
-    if len(now) != len(before) + others:
-        return False
-    is_same = True
-    for key, value in before.items():
-        is_same = is_same and now.get(key, MISSING) is value
-    return is_same
-
-
-def _are_one(now: list[Any], before: list[Any]) -> bool:
-    """Tell whether lists have the very same objects."""
-    is_one = len(now) == len(before)
-    for k in range(len(now)):
-        is_one = is_one and now[k] is before[k]
-    return is_one
 
 
 class _Mapping(Location):
@@ -167,7 +141,7 @@ class _Mapping(Location):
 
     def is_same(self) -> bool:
         """Tell whether the entries hold the very objects that they held."""
-        return _are_same(self.space, self.before)
+        return are_same(self.space, self.before)
 
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""
@@ -198,7 +172,7 @@ class Attributes(_Mapping):
 
     def is_same(self) -> bool:
         """Tell whether the entries hold the very objects, and the class is the same."""
-        return type(self.owner) is self.kind and _are_same(self.space, self.before)
+        return type(self.owner) is self.kind and are_same(self.space, self.before)
 
 
 class Entries(_Mapping):
@@ -209,7 +183,7 @@ class Entries(_Mapping):
     def is_same(self) -> bool:
         """Tell whether the entries hold the very objects that they held, in order."""
         space, before = self.space, self.before
-        return _are_same(space, before) and _are_one([*space], [*before])
+        return are_same(space, before) and same_items([*space], [*before])
 
     def put_back(self, keys: list[Any]) -> None:
         """Give entries the values that they had, in their order if some were gone."""
@@ -281,7 +255,7 @@ class ClassAttributes(Location):
     def is_same(self) -> bool:
         """Tell whether the attributes hold the very objects that they held."""
         # (A copy, as what a class shows of its dictionary is slow to ask.)
-        return _have_same(vars(self.owner).copy(), self.before, self.made)
+        return have_same(vars(self.owner).copy(), self.before, self.made)
 
     def put(self, key: Any, value: Any) -> None:
         """Assign or remove an entry."""
@@ -327,7 +301,7 @@ class Items(Location):
 
     def is_same(self) -> bool:
         """Tell whether the items are the very objects that they were."""
-        return _are_one([*self.items], self.before)
+        return same_items([*self.items], self.before)
 
     def put(self, key: Any, value: Any) -> None:
         """Assign an item; an array in a tuple gets other contents."""

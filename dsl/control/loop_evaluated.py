@@ -21,8 +21,9 @@ from lumijit.compiler.ir.trace import current_mask, emit2, set_mask
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import local, memory, writes
 from lumijit.compiler.record.reductions import is_any_set
-from lumijit.control.held_arrays import Held, same_items
+from lumijit.control.held_arrays import Held
 from lumijit.control.loop_compressed import ActiveElements
+from lumijit.control.sameness import same_items
 from lumijit.control.state import (
     State,
     as_arrays,

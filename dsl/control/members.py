@@ -18,7 +18,8 @@ from weakref import CallableProxyType, ProxyType, ReferenceType
 
 import numpy as np
 
-from lumijit.control.locations import MISSING, Items, Location
+from lumijit.control.locations import Items, Location
+from lumijit.control.sameness import MISSING
 
 WEAK = (ReferenceType, ProxyType, CallableProxyType)
 

@@ -21,7 +21,8 @@ from lumijit.control.bytecode import (
     imports_of,
     is_users,
 )
-from lumijit.control.locations import MISSING, Globals
+from lumijit.control.locations import Globals
+from lumijit.control.sameness import MISSING
 
 Space = dict[str, Any]
 _NAMED = (type, ModuleType, FunctionType)

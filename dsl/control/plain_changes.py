@@ -18,8 +18,9 @@ import numpy as np
 
 from lumijit.base import ArrayBase
 from lumijit.control.bytecode import PLAIN, has_only_python, is_foreign
-from lumijit.control.locations import MISSING, Items, Location, places_of
+from lumijit.control.locations import Items, Location, places_of
 from lumijit.control.members import Members, Position
+from lumijit.control.sameness import MISSING
 from lumijit.control.state import same_object
 from lumijit.pytree import is_container
 from lumijit.syntax.undefined import Undefined

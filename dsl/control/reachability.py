@@ -20,7 +20,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from lumijit import pytree
@@ -64,6 +64,7 @@ from lumijit.control.members import (
 )
 from lumijit.control.modules import Modules, imported
 from lumijit.control.own_variables import NO_OWN, Own
+from lumijit.control.spans import Mark, Span
 from lumijit.nested import NestedArray
 from lumijit.runtime.errors import is_internal
 
@@ -74,24 +75,6 @@ DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType)
 
 # What variables hold that are no places unless a function assigns them.
 _LEFT_ALONE = PLAIN | {FunctionType, ModuleType, type}
-
-
-class Mark(NamedTuple):
-    """How many places, arrays and functions have been found."""
-
-    places: int
-    arrays: int
-    functions: int
-
-
-class Span(NamedTuple):
-    """What a root led to: all that was found between two moments."""
-
-    start: Mark
-    stop: Mark | None
-
-
-WHOLE = Span(Mark(0, 0, 0), None)
 
 
 class Reach:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from lumijit.control.blame import assignment, methods_of
 from lumijit.control.buffers import Buffer
-from lumijit.control.locations import MISSING, Location
+from lumijit.control.locations import Location
 from lumijit.control.members import Position
+from lumijit.control.sameness import MISSING
 from lumijit.control.state import can_be_state, describe
 from lumijit.runtime.errors import StateError, message, where
 

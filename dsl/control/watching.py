@@ -21,8 +21,8 @@ from lumijit.control.members import Position
 from lumijit.control.met_arrays import Met
 from lumijit.control.own_variables import own_variables
 from lumijit.control.plain_changes import is_object, is_other
-from lumijit.control.reachability import WHOLE
 from lumijit.control.refusals import Change, may_be_state, worst
+from lumijit.control.spans import WHOLE
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, is_container
 from lumijit.runtime.errors import StateError

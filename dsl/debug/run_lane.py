@@ -18,9 +18,11 @@ from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import writes
 from lumijit.compiler.record.lane import Lane, start, stop
-from lumijit.control.locations import MISSING, Items
+from lumijit.control.locations import Items
 from lumijit.control.members import Members
-from lumijit.control.reachability import WHOLE, Reach
+from lumijit.control.reachability import Reach
+from lumijit.control.sameness import MISSING
+from lumijit.control.spans import WHOLE
 from lumijit.control.state import is_array
 from lumijit.pytree import Parts
 from lumijit.pytree_walks import flat_map

@@ -20,8 +20,8 @@ from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import delivery, evaluate
-from lumijit.control.locations import MISSING
 from lumijit.control.members import Position
+from lumijit.control.sameness import MISSING
 from lumijit.instances import InstanceArray
 from lumijit.replay.describing import Describer, Owner, UnknownObjectError
 from lumijit.replay.draws import Draws

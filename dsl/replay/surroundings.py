@@ -15,15 +15,10 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from lumijit.arrays import FlatArray
-from lumijit.control.locations import (
-    MISSING,
-    ClassAttributes,
-    Entries,
-    Items,
-    Location,
-)
+from lumijit.control.locations import ClassAttributes, Entries, Items, Location
 from lumijit.control.members import Members
 from lumijit.control.reachability import Reach
+from lumijit.control.sameness import MISSING
 from lumijit.instance_registry import contents
 from lumijit.instances import InstanceArray
 from lumijit.nested import NestedArray

@@ -323,3 +323,33 @@ def test_an_object_with_numbers_is_there_twice(is_same: bool, is_counted: bool) 
         return found
 
     assert run(lj.kernel) == run(lambda f: f)
+
+
+class Adding:
+    """An object whose class has an array."""
+
+    total: Any = None
+
+    def __init__(self) -> None:
+        self.a = Float(1, 2, 3) * 1
+
+
+@lj.kernel
+def adding(o: Any, x: Float, k: int) -> Any:
+    if x > 1.5:
+        if k == 0:
+            o.a = o.a + x
+        if k == 1:
+            Adding.total = Adding.total + x
+    return o.a * 1
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_arrays_of_the_class_of_an_argument(width: int) -> None:
+    adding.clear()
+    for k, expected in ((1, [1, 2, 3]), (2, [1, 2, 3]), (0, [1, 4, 6])):
+        Adding.total = lj.opaque(Float, 2, width)
+        found = adding(Adding(), Float(1, 2, 3) * 1, k)
+        assert list(found) == expected
+        total = [2, 4, 5] if k == 1 else [2] * width
+        assert list(Adding.total) == total
