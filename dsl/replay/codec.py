@@ -15,6 +15,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
@@ -55,6 +57,12 @@ def encode(value: Any) -> Any:
         return ["float", repr(value)]
     if kind is bytes:
         return ["bytes", value.hex()]
+    if kind is complex:
+        return ["complex", repr(value)]
+    if kind is range:
+        return ["range", value.start, value.stop, value.step]
+    if isinstance(value, np.generic):
+        return ["numpy", value.dtype.str, value.tobytes().hex()]
     if kind in _SEQUENCES:
         items = sorted(value, key=repr) if kind is frozenset else value
         return [kind.__name__, *map(encode, items)]
@@ -63,7 +71,10 @@ def encode(value: Any) -> Any:
     if kind is DType:
         return ["dtype", value.name]
     if kind is Same:
-        return ["same", encode(value.value)]
+        if value.member_of is None:
+            return ["same", encode(value.value)]
+        cls, name = value.member_of
+        return ["same", ["own", encode(cls), name]]
     if kind is Shape:
         return ["shape", *map(encode, value.tokens)]
     if isinstance(value, pytree.Kind):
@@ -91,6 +102,8 @@ def _encode_named(value: Any) -> Any:
     classes = [
         v for v in vars(sys.modules.get(module, sys)).values() if type(v) is type
     ]
+    if getattr(sys.modules["lumijit"], name, None) is value:
+        return ["named", "lumijit", name, 0]
     # (Methods that dataclasses get are named after what makes them.)
     owners = [c.__qualname__ for c in classes if value.__name__ in vars(c)]
     for known in (name, *(f"{owner}.{value.__name__}" for owner in owners)):
@@ -130,6 +143,14 @@ def _member(cls: Any, name: str) -> Any:
         raise ChangedCodeError(f"there is no {name!r} any more") from None
 
 
+def _own(cls: Any, name: str) -> Any:
+    """Return what a class itself has under a name, as it has it."""
+    try:
+        return vars(decode(cls))[name]
+    except KeyError:
+        raise ChangedCodeError(f"there is no {name!r} any more") from None
+
+
 def decode(data: Any) -> Any:
     """Return what `encode` was given.
 
@@ -157,6 +178,9 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "list": lambda *items: list(map(decode, items)),
     "frozenset": lambda *items: frozenset(map(decode, items)),
     "float": float,
+    "complex": complex,
+    "range": range,
+    "numpy": lambda dtype, data: np.frombuffer(bytes.fromhex(data), dtype)[0],
     "bytes": bytes.fromhex,
     "every": lambda: EVERY,
     "dtype": dtypes.BY_NAME.__getitem__,
@@ -167,6 +191,7 @@ _DECODERS: dict[str, Callable[..., Any]] = {
     "module": importlib.import_module,
     "named": _named,
     "member": _member,
+    "own": _own,
 }
 
 

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from itertools import cycle
-from types import GeneratorType
+from types import GeneratorType, MemberDescriptorType
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -26,12 +26,16 @@ from lumijit.replay.tokens import (
     HOST,
     NAMED,
     NUMBERS,
+    Same,
     Shape,
     host_token,
     is_local_memory,
     object_token,
     value_token,
 )
+
+# What classes have that no other object is.
+_MEMBERS: Final = (staticmethod, classmethod, property, MemberDescriptorType)
 
 
 class Surroundings:
@@ -198,7 +202,11 @@ class Surroundings:
             elif value is MISSING:
                 tokens.append("missing")
             else:
-                tokens.append(value_token(value))
+                token = value_token(value)
+                is_object = kind in _MEMBERS or type(token) is Same
+                if is_object and isinstance(place, ClassAttributes):
+                    token = Same(value, (place.owner, key))
+                tokens.append(token)
 
     def aliases(self, containers: list[Any]) -> tuple[Any, ...] | None:
         """Tell which containers are one, or are reached from outside, too.

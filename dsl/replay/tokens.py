@@ -56,6 +56,8 @@ def object_token(value: Any) -> Any:
     kind = type(value)
     if isinstance(value, DESCRIPTORS):
         return kind, value.__objclass__, value.__name__
+    if isinstance(value, np.generic):
+        return value_token(value)
     if isinstance(value, FunctionType) or not is_followed(kind):
         return Same(value)
     function = called_by(value)
@@ -82,12 +84,16 @@ def host_token(value: Any) -> Any:
 
 
 class Same:
-    """An object as part of a key: it equals itself only, and lives as long."""
+    """An object as part of a key: it equals itself only, and lives as long.
 
-    __slots__ = ("value",)
+    `member_of` is the class that has it, with its name there, if that is known.
+    """
 
-    def __init__(self, value: Any) -> None:
+    __slots__ = ("member_of", "value")
+
+    def __init__(self, value: Any, member_of: tuple[Any, str] | None = None) -> None:
         self.value = value
+        self.member_of = member_of
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and self.value is other.value

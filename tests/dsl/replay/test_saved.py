@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,80 @@ PROGRAMS = {
         def f(x):
             return x * A.Inner().gain()
     """,
+    "a static method": """
+        class A:
+            @staticmethod
+            def scaled(x):
+                return x * {0}
+
+        @dr.kernel
+        def f(x):
+            return A.scaled(x)
+    """,
+    "a class method": """
+        class A:
+            factor = {0}
+
+            @classmethod
+            def scaled(cls, x):
+                return x * cls.factor
+
+        @dr.kernel
+        def f(x):
+            return A.scaled(x)
+    """,
+    "a kernel beside a static one": """
+        class A:
+            @staticmethod
+            @dr.kernel
+            def doubled(x):
+                return x * 2
+
+            @dr.kernel
+            def scaled(self, x):
+                return x * {0}
+
+        def f(x):
+            return A().scaled(x)
+        f.save, f.load = A.scaled.save, A.scaled.load
+    """,
+    "a named tuple": """
+        Pair = collections.namedtuple("Pair", "a b")
+        pair = Pair(1.5, {0})
+
+        @dr.kernel
+        def f(x):
+            return x * pair.a + pair.b
+    """,
+    "a class with slots": """
+        class A:
+            __slots__ = ("factor",)
+
+            def __init__(self):
+                self.factor = {0}
+
+        a = A()
+
+        @dr.kernel
+        def f(x):
+            return x * a.factor
+    """,
+    "a function of ours under another name": """
+        sine = dr.sin if {0} == 2 else dr.cos
+
+        @dr.kernel
+        def f(x):
+            return sine(x)
+    """,
+    "constants of other types": """
+        FACTOR, WHOLE, TURNS = {0}j, np.float32({0}), range({0})
+
+        @dr.kernel
+        def f(x):
+            for k in TURNS:
+                x = x + k
+            return dr.imag(Complex2f(x) * FACTOR) * WHOLE
+    """,
     "a constant": """
         FACTOR = ({0},)
 
@@ -333,33 +408,61 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_what_changed_since_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+IMPORTS = """
+import collections, dataclasses, enum, functools
+import numpy as np
+import lumijit as dr
+from lumijit.llvm.ad import Complex2f, Float
+"""
+
+
+@pytest.fixture
+def imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str, int], Any]]:
+    """Give what imports the function of a program, anew each time."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    imports = "import dataclasses, enum, functools\nimport lumijit as dr\n"
-    imports += "from lumijit.llvm.ad import Float\n"
-    for number in (2, 3):
-        text = imports + textwrap.dedent(PROGRAMS[name]).format(number)
+
+    def run(name: str, number: int) -> Any:
+        text = IMPORTS + textwrap.dedent(PROGRAMS[name]).format(number)
         (tmp_path / "changing.py").write_text(text)
         sys.modules.pop("changing", None)
         importlib.invalidate_caches()
         linecache.checkcache()
-        f = importlib.import_module("changing").f
-        if number == 2:
-            first = f(array(1, 2)).numpy()
-            f.save(tmp_path / "saved")
-        else:
-            # Numbers are inputs, or what tells recordings apart.
-            try:
-                f.load(tmp_path / "saved")
-            except RecordingError as error:
-                assert "has changed since" in str(error)  # noqa: PT017
-            found = f(array(1, 2)).numpy()
-            assert not np.array_equal(found, first)
+        return importlib.import_module("changing").f
+
+    yield run
     sys.modules.pop("changing", None)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_changed_since_is_told(
+    tmp_path: Path, imported: Callable[[str, int], Any], name: str
+) -> None:
+    f = imported(name, 2)
+    first = f(array(1, 2)).numpy()
+    f.save(tmp_path / "saved")
+    f = imported(name, 3)
+    # Numbers are inputs, or what tells recordings apart.
+    try:
+        f.load(tmp_path / "saved")
+    except RecordingError as error:
+        assert "has changed since" in str(error)  # noqa: PT017
+    assert not np.array_equal(f(array(1, 2)).numpy(), first)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_as_it_was_is_replayed(
+    tmp_path: Path, imported: Callable[[str, int], Any], name: str
+) -> None:
+    f = imported(name, 2)
+    first = f(array(1, 2)).numpy()
+    f.save(tmp_path / "saved")
+    f = imported(name, 2)
+    f.load(tmp_path / "saved")
+    np.testing.assert_array_equal(f(array(1, 2)).numpy(), first)
+    assert f.load.__self__.n_recordings == 0
 
 
 def test_what_has_no_name_elsewhere_is_refused(tmp_path: Path) -> None:
