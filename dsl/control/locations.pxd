@@ -1,5 +1,3 @@
-cimport cython
-
 from lumijit.control.sameness cimport are_same, have_same, same_items
 
 
@@ -47,9 +45,6 @@ cdef class Variable(Location):
 
 cdef class Globals(_Mapping):
     cdef public object names
-
-    @cython.locals(before=dict, is_same=bint)
-    cpdef bint is_same(self) except -1
 
 
 cdef class ContextValue(Location):

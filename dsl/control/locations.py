@@ -392,12 +392,8 @@ class Globals(_Mapping):
 
     def is_same(self) -> bool:
         """Tell whether the variables hold the very objects that they held."""
-        owner: dict[str, Any] = self.owner
-        before: dict[str, Any] = self.before
-        is_same = True
-        for name, held in before.items():
-            is_same = is_same and owner.get(name, MISSING) is held
-        return is_same
+        others = len(self.owner) - len(self.before)
+        return have_same(self.owner, self.before, others)
 
 
 class ContextValue(Location):

@@ -4,6 +4,7 @@ cpdef object object_token(object value)
 
 
 cdef class Same:
+    cdef readonly tuple member_of
     cdef readonly object value
 
 
