@@ -14,6 +14,7 @@ import signal
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 from lumijit.compiler.emit.builder import TargetInfo
@@ -25,6 +26,11 @@ from lumijit.runtime.config import flags
 from lumijit.runtime.settings import settings
 from tests import targets
 from tests.verifier.verify import verify, verify_plan, verify_program
+
+# What builds kernels takes as long as the machine is loaded. (In CI, nothing is timed.)
+if "CI" not in os.environ:
+    hypothesis.settings.register_profile("untimed", deadline=None)
+    hypothesis.settings.load_profile("untimed")
 
 
 def _checked_plan(wanted: Iterable[Node]) -> schedule.Plan:

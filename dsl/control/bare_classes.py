@@ -148,6 +148,9 @@ class Bare:
     def _is_inert(self, function: FunctionType, fields: set[str]) -> bool:
         """Tell whether a function has and names nothing that leads on."""
         facts, space = facts_of(function.__code__), function.__globals__
+        if space.get("__name__") == "dataclasses" and not function.__closure__:
+            # `__replace__`, since Python 3.13: it calls the class.
+            return True
         if facts.rebinds or facts.stores_globals or facts.imports:
             return False
         if facts.computes_names or has_attributes(function):
