@@ -52,15 +52,17 @@ class Loop:
     [4, 7]
     """
 
+    # (Also of a loop that was never made, for wrong arguments.)
+    _scope: Any = None
+    # In evaluated mode: the elements that run, and who did before.
+    _mask: Node | None = None
+    _outer: Node | None = None
+
     def __init__(
         self,
         label: str | Callable[[], Any] = "",
         state: Callable[[], Any] | None = None,
     ) -> None:
-        self._scope: Any = None
-        # In evaluated mode: the elements that run, and who did before.
-        self._mask: Node | None = None
-        self._outer: Node | None = None
         given: Any = state
         if not isinstance(label, str) and state is None:
             label, given = "", label

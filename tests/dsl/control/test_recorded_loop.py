@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import numpy as np
@@ -182,3 +183,10 @@ def test_a_loop_is_used_once() -> None:
     if dr.flag(dr.JitFlag.SymbolicLoops):
         with pytest.raises(StateError, match="the loop is over"):
             loop(i < 4)
+
+
+def test_wrong_arguments_are_the_only_error() -> None:
+    # (What goes wrong as an object is dropped would be a warning, and fail.)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'name'"):
+        Loop(name="twice", state=tuple)  # type: ignore[call-arg]
+    gc.collect()
