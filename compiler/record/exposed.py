@@ -105,7 +105,8 @@ def note(node: Node, holder: Holder | None = None) -> None:
     exposed = _all.get(id(buffer))
     if exposed is None or exposed.node() is not node:
         exposed = _all[id(buffer)] = _Exposed(node, buffer)
-    exposed.thread = threading.current_thread()
+    else:
+        exposed.thread = threading.current_thread()
     if holder is not None:
         exposed.holder = ref(holder)
 

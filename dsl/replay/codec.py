@@ -270,7 +270,7 @@ def _methods_of(cls: type[Any]) -> list[FunctionType]:
                 is_inside = isinstance(member, type) and member not in classes
                 if is_inside and member.__qualname__.startswith(base.__qualname__):
                     classes.append(member)
-    return [f for f in found if is_users(f.__module__)]
+    return [f for f in found if is_users(f.__module__ or "")]
 
 
 def encode_tree(value: Any) -> Any:
