@@ -512,7 +512,10 @@ def test_what_another_thread_works_with_is_left_alone() -> None:
         x = Float64(array())
         nodes.append((x, x._node, x._node.buffer))
         state = (x, UInt32(0))
-        found.append(dr.while_loop(state, lambda x, i: i < 3, body)[0].numpy())
+        try:
+            found.append(dr.while_loop(state, lambda x, i: i < 3, body)[0].numpy())
+        finally:
+            os.write(tell, b"x")
 
     nodes: list[tuple[Float64, Node, Any]] = []
     thread = threading.Thread(target=work)

@@ -140,8 +140,10 @@ def while_recorded(monkeypatch: pytest.MonkeyPatch, run: Callable[[], Any]) -> A
     found: list[Any] = []
 
     def record() -> None:
-        found.append(waiting(array(1, 2)))
-        os.write(TELL, bytes(99))
+        try:
+            found.append(waiting(array(1, 2)))
+        finally:
+            os.write(TELL, bytes(99))
 
     thread = threading.Thread(target=record)
     thread.start()
