@@ -133,3 +133,15 @@ def test_types_without_a_device_answer_questions() -> None:
     assert not dr.has_backend(dr.JitBackend.CUDA)
     with pytest.raises(ArrayTypeError, match="'cuda' and 'llvm' don't mix"):
         dr.gather(cuda.Float, dr.llvm.Float(1), dr.llvm.UInt(0))
+
+
+def test_namespaces_are_imported_where_a_type_of_theirs_is_needed() -> None:
+    program = (
+        "import lumijit as dr\n"
+        "from lumijit.llvm import Array3f\n"
+        "print(type(dr.slice(Array3f([1, 2], 3, 4), 1)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "<class 'lumijit.scalar.Array3f'>"
