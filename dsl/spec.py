@@ -7,11 +7,11 @@ class for one. The classes are made by `array_types`, when somebody asks for the
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import product
 from threading import get_ident
 from typing import Any, Final
@@ -276,9 +276,10 @@ def require(spec: ArraySpec, construct: str) -> type[Any]:
     """Return the class for a spec, or raise."""
     cls = find(spec)
     namespace = f"lumijit.{spec.namespace}"
-    if cls is None and namespace not in sys.modules and find_spec(namespace):
+    if cls is None and namespace not in sys.modules:
         # (They are imported when somebody asks for them.)
-        import_module(namespace)
+        with contextlib.suppress(ModuleNotFoundError):
+            import_module(namespace)
         cls = find(spec)
     if cls is None:
         shape = "x".join("N" if n < 0 else str(n) for n in spec.shape)
