@@ -227,8 +227,10 @@ def attributes_of(code: CodeType) -> list[tuple[str, str]]:
         for instruction in dis.get_instructions(inner):
             if instruction.is_jump_target:
                 asked = ""
-            if instruction.opname.endswith(("_ATTR", "_METHOD")):
-                found[instruction.argval, asked] = None
+            # (Python 3.10 has CALL_METHOD, too, with the count of its arguments.)
+            name = instruction.argval
+            if instruction.opname.endswith(("_ATTR", "_METHOD")) and type(name) is str:
+                found[name, asked] = None
             elif instruction.opname == "LOAD_GLOBAL":
                 asked = instruction.argval
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from typing import Any
 
@@ -48,3 +49,11 @@ def test_what_changes(function: Callable[..., Any], changes: bool) -> None:
     assert facts.changes is changes
     assert facts.rebinds is (function is rebinds)
     assert facts.attributes == ({"entry"} if function is names else set())
+
+
+def test_attributes_that_are_asked_for() -> None:
+    def f(x: Any) -> Any:
+        return x.a.b(1).c(dis.opmap, 2)
+
+    found = [name for name, _ in bytecode.attributes_of(f.__code__)]
+    assert sorted(found) == ["a", "b", "c", "opmap"]
