@@ -20,6 +20,7 @@ from lumijit.undeclared import slots_of
 _MADE: Final = frozenset(
     ("__annotations__", "__dataclass_fields__", "__dataclass_params__")
     + ("__match_args__", "__slots__", "__static_attributes__", "__type_params__")
+    + ("__annotations_cache__",)
 )
 
 

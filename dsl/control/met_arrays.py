@@ -97,6 +97,7 @@ class Met:
 
 
 def _are_all_one(now: Collection[Any], before: Collection[Any]) -> bool:
+    """Tell whether values are what they were, but for another thread's stand-ins."""
     if len(now) != len(before):
         return False
     pairs = zip(before, now, strict=True)
