@@ -7,7 +7,7 @@ of the framework outside, which asks the one inside for its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -98,6 +98,16 @@ class _Leaves:
         return self._each(lambda leaf: next(rest))
 
 
+def _map_of(framework: Any) -> Function:
+    """Return what changes leaves of PyTrees of ours, and of a framework's in these."""
+    map_theirs = framework.tree_map
+
+    def map_tree(change: Function, tree: Any) -> Any:
+        return whole_map(partial(map_theirs, change), tree)
+
+    return map_tree
+
+
 def _is_own(value: Any) -> bool:
     return isinstance(value, ArrayBase)
 
@@ -110,7 +120,7 @@ def _is_own_float(value: Any) -> bool:
 
 
 def _call_ours(framework: Any, function: Function, args: Any, kwargs: Any) -> Any:
-    given = _Leaves(framework.tree_map, (args, kwargs), framework.is_array)
+    given = _Leaves(_map_of(framework), (args, kwargs), framework.is_array)
     results: list[_Leaves] = []
 
     def run(*floats: Any) -> Arrays:
@@ -167,7 +177,7 @@ class _Theirs:
         ]
         positional, named = self.given.filled(values)
         made = self._function(*positional, **named)
-        found = _Leaves(framework.tree_map, made, framework.is_array)
+        found = _Leaves(_map_of(framework), made, framework.is_array)
         self.results = self.results or [found]
         return [v for v in found.found if framework.is_float(v)]
 

@@ -184,7 +184,8 @@ class Jax:
         def pull(grads: Arrays) -> Arrays:
             # (Many results are never differentiated, and running again is exact.)
             _, pulled = self.module.vjp(lambda *values: run(*values), *inputs)
-            return list(pulled(list(grads)))
+            # (Of complex numbers, JAX's are the conjugates of ours and PyTorch's.)
+            return [self.module.numpy.conj(grad) for grad in pulled(list(grads))]
 
         return run(*inputs), pull
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 
 import lumijit as dr
-from lumijit.llvm.ad import Array3f, Float, TensorXf, UInt
+from lumijit.llvm.ad import Array3f, Complex2f, Float, TensorXf, UInt
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, DerivativeError
 
 NAMES = ["torch", "jax"]
@@ -298,3 +301,46 @@ def test_other_pairs_are_refused(pair) -> None:
         dr.wrap(*pair)
     with pytest.raises(ArrayTypeError, match="a framework is a name or a module"):
         dr.wrap(3, "torch")  # type: ignore[arg-type]
+
+
+@dataclass
+class Pair:
+    first: Any
+    second: Any
+
+
+def test_structs_pass_both_ways(other) -> None:
+    xp, name = other
+
+    @dr.wrap("drjit", name)
+    def theirs(pair):
+        assert not isinstance(pair.first, dr.ArrayBase)
+        return Pair(pair.first * pair.second, [pair.first])
+
+    x = Float(1, 2, 3)
+    dr.enable_grad(x)
+    found = theirs(Pair(x, Float(2, 3, 4)))
+    assert isinstance(found.first, TensorXf)
+    assert isinstance(found.second[0], TensorXf)
+    dr.backward(found.first.array)
+    np.testing.assert_array_equal(x.grad, [2, 3, 4])
+
+    @dr.wrap(name, "drjit")
+    def ours(pair):
+        assert isinstance(pair.first, TensorXf)
+        return Pair(pair.first * pair.second, None)
+
+    values = xp.ones(3)
+    result = ours(Pair(values, values * 3))
+    assert type(result.first) is type(values)
+    assert result.second is None
+    np.testing.assert_array_equal(np.asarray(result.first), [3, 3, 3])
+
+
+def test_gradients_by_complex_numbers(other) -> None:
+    """All have derivatives by real and imaginary parts, which JAX conjugates."""
+    xp, name = other
+    z = Complex2f(Float(1, 2), Float(3, 4))
+    dr.enable_grad(z)
+    dr.backward(dr.wrap("drjit", name)(lambda z: xp.abs(z) ** 2)(z).array)
+    np.testing.assert_allclose(z.grad, np.array([2 + 6j, 4 + 8j]), 1e-6)
