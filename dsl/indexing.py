@@ -20,7 +20,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.record import memory
-from lumijit.masked_entries import MaskedEntries, unmasked
+from lumijit.masked_entries import entries_under, unmasked
 from lumijit.runtime.config import flags
 from lumijit.runtime.dtypes import BOOL, INT32, UINT32
 from lumijit.runtime.errors import ArrayIndexError, ArrayTypeError, SizeError
@@ -135,7 +135,7 @@ def read_flat(array: Array, key: Any) -> Any:
             return node.attr
         return array._entry(position, "__getitem__")
     if is_mask_key(key):
-        return MaskedEntries(array, key)
+        return entries_under(array, key)
     index = index_node(array, key)
     if isinstance(key, slice):
         return wrap(type(array), memory.read_inside(node, index))
@@ -243,12 +243,16 @@ def read_host(array: Array, key: Any) -> Any:
     if is_index_array(key):
         return _host_entries(array, key)
     if is_mask_key(key):
-        return MaskedEntries(array, key)
+        return entries_under(array, key)
     raise _bad_key(array, key)
 
 
 def _host_slice(array: Array, part: Any) -> Any:
     cls = type(array)
+    if len(part) == len(array._data):
+        found = array._copy()
+        found._data[:] = part
+        return found
     if array._spec.outer[0] >= 0:
         cls = require(array._spec.replaced(outer=(len(part),)), "slice")
     return cls(part.copy())
@@ -330,7 +334,7 @@ def read_nested(array: Array, key: Any) -> Any:
             cls = require(array._spec.replaced(outer=outer), "slice")
         return cls(list(part))
     if is_mask_key(key):
-        return MaskedEntries(array, key)
+        return entries_under(array, key)
     raise _bad_key(array, key)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,12 @@ class MaskedEntries(Composed):
         """Say why there is nothing else."""
         text = f"{self!r} has no attribute {name!r}: use lumijit.select, or compress"
         raise AttributeError(text, name=name, obj=self)
+
+
+def entries_under(array: Array, mask: Any) -> MaskedEntries:
+    """Return the entries that an array has under a mask now, whatever it gets later."""
+    kept = mask._copy() if isinstance(mask, ArrayBase) else copy(mask)
+    return MaskedEntries(array._copy(), kept)
 
 
 def unmasked(value: Any, mask: Any) -> Any:

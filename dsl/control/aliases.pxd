@@ -9,7 +9,7 @@ cdef class Carried:
     cdef readonly object holder
     cdef readonly Node initial
     cdef readonly Node argument
-    cdef readonly Node output
+    cdef public Node output
 
 
 cdef class Turn:

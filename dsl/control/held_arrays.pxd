@@ -21,6 +21,8 @@ cdef class Held:
 
     cpdef dict current_items(self)
 
+    cpdef set changed(self, dict nodes, dict items)
+
     cpdef put(self, dict items)
 
     cpdef follow(self, dict versions)

@@ -50,6 +50,16 @@ class Held:
         """Return what the nested arrays hold now."""
         return {key: array._items[:] for key, array in self.nested.items()}
 
+    def changed(
+        self, nodes: Mapping[int, Node], items: Mapping[int, list[Any]]
+    ) -> set[int]:
+        """Return the ids of arrays that then held something else."""
+        found = {key for key, node in self.nodes.items() if nodes[key] is not node}
+        for key, before in self.items.items():
+            if not same_items(items[key], before):
+                found.add(key)
+        return found
+
     def put(self, items: Mapping[int, list[Any]]) -> None:
         """Have the nested arrays hold other items."""
         for key, nested in self.nested.items():

@@ -6,6 +6,7 @@ from lumijit.compiler.ir.trace cimport current_mask, emit2
 from lumijit.compiler.launch.evaluate cimport evaluate
 from lumijit.compiler.record.reductions cimport is_any_set
 from lumijit.control.held_arrays cimport Held
+from lumijit.control.owners cimport Owners
 from lumijit.control.state cimport (
     call,
     check_contents,
@@ -41,6 +42,9 @@ cdef class EvaluatedLoop:
     cdef public object repeated
     cdef public Py_ssize_t iteration
     cdef public set changed
+    cdef public Owners flat
+    cdef public Owners nested
+    cdef public object rest
 
     @cython.locals(node=Node)
     cpdef Node _condition(self, object state)

@@ -23,7 +23,7 @@ from lumijit.compiler.record import local, memory, writes
 from lumijit.compiler.record.reductions import is_any_set
 from lumijit.control.held_arrays import Held
 from lumijit.control.loop_compressed import ActiveElements
-from lumijit.control.sameness import same_items
+from lumijit.control.owners import check_sharing, owners_of
 from lumijit.control.state import (
     State,
     as_arrays,
@@ -98,6 +98,9 @@ class EvaluatedLoop:
         self.iteration = 0
         # The arrays that the last iteration changed in place, by id.
         self.changed: set[int] = set()
+        # What the names have for active elements; which these are, if not all.
+        self.flat = self.nested = owners_of(())
+        self.rest: ActiveElements | None = None
 
     def run(self, state: State, is_compressed: bool) -> State:
         """Iterate until no element is active; if the body raises, undo its writes."""
@@ -114,6 +117,12 @@ class EvaluatedLoop:
 
     def _undone_on_error(self, state: State) -> writes.watched:
         """Have writes, and changes of the state in place, undone on an error."""
+        names = self.flat, self.nested
+
+        def restore() -> None:
+            self.flat, self.nested = names
+
+        on_error(restore)
         on_error(Held(Parts(state, self.labels)).restore)
         return writes.watched()
 
@@ -188,7 +197,7 @@ class EvaluatedLoop:
         are_distinct = len(set(map(id, arrays))) == len(arrays)
         if not are_distinct or Undefined in map(type, given.leaves):
             return self._run_masked(state, active)
-        rest = ActiveElements(given.leaves, active)
+        rest = self.rest = ActiveElements(given.leaves, active)
         kept = [True] * len(given.nested)
         while True:
             self._evaluate(state, rest.active)
@@ -213,6 +222,7 @@ class EvaluatedLoop:
                 if not rest.is_smaller:
                     raise
             # The body needs all elements: go on with all of them.
+            self.rest = None
             mask = rest.expanded_mask()
             return self._run_masked(given.together(rest.expand(), kept), mask)
 
@@ -265,7 +275,15 @@ class EvaluatedLoop:
                         results.append((name, node))
                 value = joined
             merged.append(value)
-        results += self._change(active, held, left, items)
+        if not self.flat.own and not self.nested.own:
+            self.flat, self.nested = owners_of(old.leaves), owners_of(old.nested)
+        self.changed = held.changed(left, items)
+        computed = *filter(None, nodes), *writes.last_versions(found).values()
+        self._check_names(old, new, computed)
+        if self.changed:
+            results += self._change(active, held, left, items)
+        self.flat = self.flat.after(old.leaves, new.leaves)
+        self.nested = self.nested.after(old.nested, new.nested)
         self.has_single |= found.has_single
         check_writes(self.name, active, self.has_single, results)
         return old.together(merged, old.same_nested(new))
@@ -279,40 +297,63 @@ class EvaluatedLoop:
     ) -> list[Result]:
         """Change arrays in place as the body did, where elements are active."""
         results: list[Result] = []
-        self.changed.clear()
         for key, array in held.nested.items():
-            if same_items(items[key], held.items[key]):
-                continue
-            name = partial(held.parts.name_of, array)
-            old = Parts((held.items[key],), (name(),))
-            new = Parts((items[key],), (name(),))
-            if not old.is_like(new):
-                raise structure_changed(self.name, old, new)
-            found = [nodes.get(id(v), v._node) for v in new.leaves]
-            values = [
-                before
-                if before is value
-                else self._merge(active, name, before, value, node)
-                for before, value, node in zip(
-                    old.leaves, new.leaves, found, strict=True
-                )
-            ]
-            array._items[:] = old.together(values, old.same_nested(new))[0]
-            results += [(name, value._node) for value in values]
+            if key in self.changed:
+                name = partial(held.parts.name_of, array)
+                for place in (array, *self.nested.moved_from(array)):
+                    old = held.items[key] if place is array else place._items
+                    values = self._merged_items(active, name, old, items[key], nodes)
+                    place._items[:] = values
+                    results += [(name, v._node) for v in Parts((values,)).leaves]
         for key, array in held.flat.items():
-            node = nodes[key]
-            if node is not array._node:
-                name, value = (
-                    partial(held.parts.name_of, array),
-                    wrap(type(array), node),
-                )
-                merged = self._merge(active, name, array, value, node)._node
-                if merged is not node:
-                    blends.note(merged, (array._node,), 0)
-                array._become(merged)
-                self.changed.add(key)
-                results.append((name, array._node))
+            if key in self.changed:
+                name = partial(held.parts.name_of, array)
+                node = nodes[key]
+                value = wrap(type(array), node)
+                for place in (array, *self.flat.moved_from(array)):
+                    merged = self._merge(active, name, place, value, node)._node
+                    if merged is not node:
+                        blends.note(merged, (place._node,), 0)
+                    place._become(merged)
+                    results.append((name, merged))
         return results
+
+    def _merged_items(
+        self,
+        active: Node,
+        name: Name,
+        before: Sequence[Any],
+        after: Sequence[Any],
+        nodes: dict[int, Node],
+    ) -> list[Any]:
+        """Return the next items of a nested array that the body gave others."""
+        old, new = Parts((before,), (name(),)), Parts((after,), (name(),))
+        if not old.is_like(new):
+            raise structure_changed(self.name, old, new)
+        values = [
+            one
+            if one is other
+            else self._merge(
+                active, name, one, other, nodes.get(id(other), other._node)
+            )
+            for one, other in zip(old.leaves, new.leaves, strict=True)
+        ]
+        found: list[Any] = old.together(values, old.same_nested(new))[0]
+        return found
+
+    def _check_names(self, old: Parts, new: Parts, nodes: Sequence[Node]) -> None:
+        """Refuse changes that other names see; `nodes` are what a turn computes."""
+        is_smaller = self.rest is not None and self.rest.is_smaller
+        levels = (
+            (self.flat, old.leaves, new.leaves),
+            (self.nested, old.nested, new.nested),
+        )
+        for names, given, after in levels:
+            pairs = names.note(given, self.changed)
+            if pairs:
+                check_sharing(self.name, old, pairs, nodes)
+            if is_smaller and (names.moved or names.are_leaving(given, after)):
+                raise local.NeedsAllLanes
 
     def _merge(
         self, active: Node, name: Name, before: Any, value: Any, node: Node | None

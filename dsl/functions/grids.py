@@ -59,7 +59,7 @@ def meshgrid(*args: Array, indexing: str = "xy") -> tuple[Any, ...]:
                 "pass flat arrays, or tensors of one dimension.",
             )
     if len(args) == 1:
-        return args
+        return tuple(arg._copy() for arg in args)
     order = list(range(len(args)))
     if indexing == "xy" and len(args) > 1:
         order[0], order[1] = order[1], order[0]

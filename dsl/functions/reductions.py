@@ -99,7 +99,7 @@ def reduced(
     check_strategy(mode, construct)
     if isinstance(value, ArrayBase):
         if op is ReduceOp.Identity:
-            return value
+            return value._copy()
         axes = reduced_axes(construct, axis, value)
         # Along axis 0, parts of numbers are reduced, which are real.
         is_real = value._spec.kind.is_number and 0 in axes
@@ -162,6 +162,8 @@ def _of_tensor(
             length *= shape[axis]
         count = math.prod(shape[:axis]) * inner
         flat = _of_rows(op, flat, count, length, inner, mode)
+    if flat is value.array:
+        flat = flat._copy()
     make = value._of if isinstance(flat, FlatArray) else type(value)
     return make(flat, tuple(result))
 
@@ -205,7 +207,8 @@ def _fold_sequence(
     if not items:
         return _EMPTY[op]
     if len(items) == 1:
-        return items[0]
+        (item,) = items
+        return item._copy() if isinstance(item, ArrayBase) else item
     return fold(lambda a, b: combined(construct, op, a, b), items)
 
 
@@ -238,6 +241,8 @@ def _along(
         if not items:
             return _neutral(op, value, axes, mode, depth)
         joined = fold(lambda a, b: a._map(OPS[op.trace_name], b), items)
+        if len(items) == 1:
+            joined = joined._copy()
         return _along(op, joined, axes, mode, depth + 1)
     parts = [_along(op, v, axes, mode, depth + 1) for v in items]
     return _regrouped(value, parts)

@@ -100,10 +100,10 @@ def _spread(construct: str, value: Any, count: int, position: Any) -> Any:
         raise SizeError(
             construct, f"the count {count} is negative", "give a count >= 0."
         )
-    if not isinstance(value, ArrayBase) or count == 1:
+    if not isinstance(value, ArrayBase):
         return value
-    if DYNAMIC not in value._spec.shape:
-        return value
+    if count == 1 or DYNAMIC not in value._spec.shape:
+        return value._copy()
     trace.check_size(len(value) * count, construct)
     if isinstance(value, NestedArray):
         items = [_spread(construct, v, count, position) for v in value]

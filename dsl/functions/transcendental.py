@@ -224,7 +224,7 @@ def _whole_power(base: Array, exponent: int) -> Array:
         if exponent:
             factor = factor * factor
     if result is not None:
-        return result
+        return result._copy() if result is base else result
     one = type(base)(1)
     return one._select(base == base, one)  # as wide as the base
 

@@ -70,7 +70,8 @@ class CoopVec(Composed):
                 f"(got {self._type.__name__!r})",
                 "pass arrays of numbers, of one namespace.",
             )
-        self._parts = [v if type(v) is self._type else self._type(v) for v in found]
+        # (Arrays that are changed later are others' than these.)
+        self._parts = [self._type(v) for v in found]
 
     @classmethod
     def _of(cls, parts: list[Any]) -> CoopVec:
@@ -95,7 +96,7 @@ class CoopVec(Composed):
         return len(self._parts)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._parts)
+        return (v._copy() if isinstance(v, ArrayBase) else v for v in self._parts)
 
     def __repr__(self) -> str:
         name = self._type.__name__

@@ -225,7 +225,8 @@ def convolve(
 def _finished(source: Any, tensor: Any, mode: Any) -> Any:
     if mode != "symbolic":
         evaluate(tensor)
-    return tensor if type(source) is type(tensor) else tensor.array
+    result = tensor if type(source) is type(tensor) else tensor.array
+    return result._copy() if result is source else result
 
 
 def _filtered(

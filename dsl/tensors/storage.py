@@ -30,7 +30,7 @@ from lumijit.functions.scattering import scatter
 from lumijit.functions.selection import select
 from lumijit.functions.shaping import ravel
 from lumijit.functions.sizes import shape as shape_of
-from lumijit.masked_entries import MaskedEntries, unmasked
+from lumijit.masked_entries import entries_under, unmasked
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
 from lumijit.spec import ANY_LENGTH, FLAT, TENSOR, find, require
@@ -226,7 +226,7 @@ class TensorArray(ArrayBase):
     def __getitem__(self, key: Any) -> Array:
         """Return the entries that a subscript selects, as NumPy has it."""
         if is_mask(key) and _is_unknown(self, key):
-            return MaskedEntries(self, key)
+            return entries_under(self, key)
         return self._seen(self._selected(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:

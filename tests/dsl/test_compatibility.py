@@ -192,6 +192,34 @@ class TestMaskedEntries:
             dr.minimum(x[mask], y[y > 7])
 
     @by_space
+    def test_they_are_those_when_they_are_read(self, space: Any) -> None:
+        x, y = flat(space)(1, 2, 3, 4), flat(space)(10, 20, 30, 40)
+        mask = x > 2
+        x[mask], y[mask] = y[mask], x[mask]
+        assert (list(x), list(y)) == ([1, 2, 30, 40], [10, 20, 3, 4])
+        old = x[mask]
+        x += 100
+        x[0] = 7
+        x[mask] = old + 1
+        assert list(x) == [7, 102, 31, 41]
+        old = x[mask]
+        mask |= x == 7
+        with pytest.raises(ArrayTypeError, match="meet those under another one"):
+            x[mask] = old
+        v = space.Array2f(1, 3)
+        mask = v > 1
+        old = v[mask]
+        v[mask] = 0
+        v[mask] = old
+        assert dr.all(v == space.Array2f(1, 3))
+        t = space.TensorXf(np.array([[1, 2], [3, 4]], np.float32))
+        mask = t > 2
+        old = t[mask]
+        t[mask] = 0
+        t[mask] = old * 2
+        assert t.numpy().tolist() == [[1, 2], [6, 8]]
+
+    @by_space
     def test_choices(self, space: Any) -> None:
         x = flat(space)(0.25, -3, dr.nan, 5)
         mask = dr.isnan(x) | (x < 1)

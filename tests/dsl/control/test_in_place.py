@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 import lumijit as dr
-from lumijit.llvm import Array2f, Array22f, Float, Matrix2f, UInt
+from lumijit.llvm import Array2f, Array22f, Float, Matrix2f, UInt, ad
 from lumijit.runtime.errors import StateError
 
 from ..programs.modes import MODES, flags_of
+from ..syntax.lanes import define
 
 
 @pytest.fixture(params=MODES, autouse=True)
@@ -313,14 +314,97 @@ def test_names_that_exchange_arrays(flags: str) -> None:
     x, y = Float(1, 2, 3), Float(10, 20, 30)
     results = swapped(x, y, UInt(0, 2, 3))
     assert values(*results) == [[1, 3, 32], [10, 21, 4]]
-    # As far as the first iteration goes, in which the names are the caller's arrays.
-    assert values(x, y) == [[1, 2, 3], [10, 21, 31]]
+    assert values(x, y) == [[1, 3, 4], [10, 21, 32]]
     assert values(fibonacci(UInt(1, 5, 10))) == [[1, 5, 55]]
     assert values(*turned(Float(1, 1, 1), UInt(0, 1, 3))) == [
         [1, 2, 6],
         [2, 5, 14],
         [3, 2, 10],
     ]
+
+
+EXCHANGES = {
+    "u, v = v, u; v += x": True,
+    "v += x; u, v = v + x, u": True,
+    "v += x; u, v, w = w, u, v": True,
+    "u *= 2; v += x; u, v = v, u": True,
+    "v += x; u, v, w = v + x, u, v * 2": True,
+    "v += x; w = v; v = u + 1": True,
+    "t = u; t += x": True,
+    "u += x; u = v = u + x": True,
+    "u += x; v = w = u; u = u * 2; w += 1": True,
+    "w += w; u, v, w = v, w, u; t = v; t += x": True,
+    # Two names are one array from the second turn on.
+    "u += x; u = v": False,
+    "u += x; u = v; v = w": False,
+    "u += x; u, v, w = v, v, w + 1": False,
+    "v += x; v = u": False,
+}
+
+
+class Plain:
+    """A number that `+=` changes in place, as arrays do."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __iadd__(self, other: Any) -> Plain:
+        self.value += other.value if isinstance(other, Plain) else other
+        return self
+
+    def __imul__(self, factor: float) -> Plain:
+        self.value *= factor
+        return self
+
+    def __add__(self, other: Any) -> Plain:
+        return Plain(self.value + (other.value if isinstance(other, Plain) else other))
+
+    def __mul__(self, factor: float) -> Plain:
+        return Plain(self.value * factor)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize("body", EXCHANGES)
+def test_exchanges_are_those_of_plain_python(body: str, is_nested: bool) -> None:
+    """The names' results, and what becomes of the caller's arrays."""
+    code = "def f(u, v, w, n, x):\n    while n > 0:\n        {}\n        n -= 1\n"
+    code = code.format(body) + "    return u, v, w\n"
+    plain = define(code)
+    vectorized = dr.syntax(plain)
+    turns = range(6)
+    expected = []
+    for n in turns:
+        own = [Plain(k) for k in (10, 20, 30)]
+        found = plain(*own, n, Plain(1))
+        expected.append([v.value for v in (*own, *found)])
+    arrays = [Float(k) + dr.zeros(Float, 6) for k in (10, 20, 30)]
+    if is_nested:
+        arrays = [Array2f(a, a + 100) for a in arrays]
+    given = *arrays, UInt(turns), Array2f(1) if is_nested else Float(1)
+    if not EXCHANGES[body]:
+        with pytest.raises(StateError, match=r"are one array in some iterations"):
+            vectorized(*given)
+        return
+    found = [*arrays, *vectorized(*given)]
+    flat = [v.x if is_nested else v for v in found]
+    assert list(map(list, zip(*values(*flat), strict=True))) == expected
+
+
+def test_gradients_of_arrays_that_lose_their_names() -> None:
+    @dr.syntax
+    def f(u: Any, v: Any, x: Any, n: Any) -> None:
+        while n > 0:
+            v *= x
+            u, v = v * x, u
+            n -= 1
+
+    x = ad.Float(2, 3, 5)
+    dr.enable_grad(x)
+    u, v = ad.Float(1, 1, 1), ad.Float(1, 1, 1)
+    f(u, v, x, ad.UInt(0, 1, 2))
+    assert values(u, v) == [[1, 1, 5], [1, 3, 5]]
+    dr.backward(u + v * 10)
+    assert values(x.grad) == [[0, 10, 11]]
 
 
 def test_a_number_becomes_the_array_that_the_body_changes() -> None:

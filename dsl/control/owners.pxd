@@ -1,0 +1,20 @@
+cimport cython
+
+
+cdef class Owners:
+    cdef readonly list arrays
+    cdef readonly set changed
+    cdef readonly list home
+    cdef readonly dict moved
+    cdef readonly list own
+
+    @cython.locals(places=list, arrays=list, k=Py_ssize_t, j=Py_ssize_t)
+    cpdef list note(self, list given, set changed)
+
+    cpdef list moved_from(self, object array)
+
+    @cython.locals(k=Py_ssize_t)
+    cpdef bint are_leaving(self, list given, list after) except -1
+
+    @cython.locals(places=dict, made=dict, arrays=list, home=list, k=Py_ssize_t)
+    cpdef Owners after(self, list given, list after)
