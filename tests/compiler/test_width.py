@@ -246,7 +246,7 @@ def test_the_width_of_this_processor_is_one_of_its_registers() -> None:
 
 @pytest.mark.parametrize(("rows", "wide"), [(1, 32), (2, 16)])
 def test_rows_of_neighbours_take_registers(rows: int, wide: int) -> None:
-    """With AVX-512 more than one is read at one register, see docs/decisions.md."""
+    """With AVX-512 more than one takes one register (docs/decisions/packets.md)."""
     source = array(np.arange(SIZE), FLOAT32)
     nodes = []
     for k in range(rows):

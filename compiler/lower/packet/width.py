@@ -66,7 +66,7 @@ def choose_width(
     Wider than a register hides latency; above some 1,000 operations or 64 gathers
     it only makes the build longer. Programs with most of their code outside of loops
     build fastest at one register. Calls run as fast at one, where lanes agree more
-    often, and build in half the time (measured, see docs/decisions.md).
+    often, and build in half the time (measured, see docs/decisions/packets.md).
     """
     count, _, gathers = work
     lanes = target.lanes_f32
@@ -169,7 +169,7 @@ def _rows(program: Program, demand: Demand) -> int:
     """Count the rows of three or more neighbours that each lane reads by itself.
 
     Each takes a register while it is taken apart. What is spilled then makes reads that
-    miss the cache wait for each other (measured, see docs/decisions.md).
+    miss the cache wait for each other (measured, see docs/decisions/packets.md).
     """
     rows = Counter(
         (id(n.scope), *map(id, n.deps))
@@ -192,7 +192,7 @@ def _registers_a_number(
     Two, unless so much is live that registers are spilled. Code that waits for memory
     anyway doesn't mind, and with AVX2, broadcasting numbers costs more than spilling.
     There, four of bytes in runs, as telling where runs end takes most of the time
-    (measured, see docs/decisions.md).
+    (measured, see docs/decisions/packets.md and packet-accesses.md).
     """
     nodes = [
         n
