@@ -20,7 +20,7 @@ from lumijit.compiler.ir.effects import Holder
 from lumijit.compiler.ir.local_types import LocalType, is_undefined, local_type_of
 from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.arithmetic import ADD
-from lumijit.compiler.ir.ops.logic import AND, NE, NOT
+from lumijit.compiler.ir.ops.logic import AND, EQ, NE, NOT
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local, memory
@@ -28,7 +28,7 @@ from lumijit.compiler.record.new_loops import over_entries
 from lumijit.compiler.record.reductions import reduce_symbolically
 from lumijit.compiler.record.writes import claim
 from lumijit.runtime import workers
-from lumijit.runtime.dtypes import VOID
+from lumijit.runtime.dtypes import UINT32, VOID
 
 #: Held while a gradient that a vertex has is added to: other threads may do the same.
 adding = threading.RLock()
@@ -125,7 +125,10 @@ class Adjoint:
 
 
 class LocalAdjoint:
-    """A derivative by the entries of a local buffer: a buffer itself."""
+    """A derivative by the entries of a local buffer: a buffer itself.
+
+    That by a buffer of one entry is the sum of what the elements of this buffer have.
+    """
 
     __slots__ = ("like", "value")
 
@@ -139,21 +142,52 @@ class LocalAdjoint:
             self.value = value
             return
         always = trace.make_true(1)
+        width = max(self.value.size, value.size)
+        buffer = self._widened(width)
 
         def step(total: Node, index: Node) -> Node:
             before, more = (local.entry(b, index, always) for b in (total, value))
-            return local.replaced(total, index, trace.emit2(ADD, before, more), always)
+            total_entry = trace.emit2(ADD, before, self._once(more, width))
+            return local.replaced(total, index, total_entry, always)
 
         length = local_type_of(self.like).length
-        width = max(self.value.size, value.size)
-        self.value = over_entries(length, width, self.value, step)
+        self.value = over_entries(length, width, buffer, step)
 
     def scatter(self, value: Node, index: Node, mask: Node, mode: str) -> None:
         """Add to one entry for each element."""
-        buffer = self.complete()
+        width = max(self.like.size, value.size)
+        if self.value is not None:
+            width = max(width, self.value.size)
+        buffer = self._widened(width)
         before = local.entry(buffer, index, mask)
-        after = trace.emit2(ADD, before, value)
+        after = trace.emit2(ADD, before, self._once(value, width))
         self.value = local.replaced(buffer, index, after, mask)
+
+    def _once(self, value: Node, width: int) -> Node:
+        """Give a derivative of one entry to the first of so many elements only.
+
+        Inside of a region, each element has a part of its own.
+        """
+        is_sum = value.size == self.like.size == 1 and trace.state.scope is ROOT
+        if not is_sum or width == 1:
+            return value
+        first = trace.emit2(EQ, trace.counter(width), trace.literal(UINT32, 0))
+        return trace.select(first, value, literal(0, value))
+
+    def _widened(self, width: int) -> Node:
+        """Return the buffer with so many elements, which have it once."""
+        is_inside = trace.state.scope is not ROOT
+        if self.value is None:
+            self.value = zero(self.like, self.like.size if is_inside else width)
+        buffer, always = self.value, trace.make_true(1)
+        if buffer.size == width or is_inside:
+            return buffer
+
+        def step(total: Node, index: Node) -> Node:
+            value = self._once(local.entry(buffer, index, always), width)
+            return local.replaced(total, index, value, always)
+
+        return over_entries(local_type_of(self.like).length, width, buffer, step)
 
     def complete(self) -> Node:
         """Return the buffer."""
@@ -178,7 +212,8 @@ def zero(like: Node | Vertex, size: int = 1) -> Node:
     dtype = like.type
     if isinstance(dtype, LocalType):
         element = dtype.element
-        return local.new(dtype, trace.literal(element, element.wrap(0), like.size))
+        start = trace.literal(element, element.wrap(0), max(size, like.size))
+        return local.new(dtype, start)
     return trace.literal(dtype, dtype.wrap(0), size)
 
 

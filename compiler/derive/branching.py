@@ -153,6 +153,8 @@ def _branch(step: Step, like: list[Any], differentiate: Differentiate) -> Result
     cond = step.deps[0]
     label = f"derivative of {region.label or 'if_stmt'}"
     with regions.scope(label, step.size) as first:
+        # (Writes of one entry are done as often as before.)
+        first.elements = step.size
         yes = differentiate(region.true)
     regions.restore_writes(first)
     with regions.scope(label, step.size, [first]) as second:
@@ -171,6 +173,7 @@ def _call(step: Step, like: list[Any], differentiate: Differentiate) -> Results:
     bodies: list[Body] = []
     columns = []
     with regions.scope(label, step.size) as inner:
+        inner.elements = step.size
         for block in region.bodies:
             inner.part += 1
             columns.append(differentiate(block))

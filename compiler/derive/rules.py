@@ -281,7 +281,9 @@ def _push_local_write(step: Step, tangents: dict[int, Node]) -> Node:
     buffer = tangents.get(0)
     if buffer is None:
         buffer = unmoved(step.deps[0])
-    return local.replaced(buffer, index, tangents.get(2, literal(0, value)), mask)
+    # (A buffer that becomes wide here has a wide derivative.)
+    tangent = trace.resized(tangents.get(2, literal(0, value)), value.size)
+    return local.replaced(buffer, index, tangent, mask)
 
 
 # Tables of values, of which each is some entries.

@@ -25,6 +25,7 @@ cdef class Scope:
     cdef public Scope parent
     cdef public object label
     cdef public object width
+    cdef public Py_ssize_t elements
     cdef public Py_ssize_t depth
     cdef public list effects
     cdef public dict writes

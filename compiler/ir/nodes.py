@@ -79,6 +79,7 @@ class Scope:
         "claimed",
         "depth",
         "effects",
+        "elements",
         "indexed",
         "is_loop",
         "label",
@@ -98,6 +99,8 @@ class Scope:
         self.parent = parent
         self.label = label
         self.width: int = max(width, parent.width if parent is not None else 1)
+        # Over how many elements the region runs at least, whatever it reads.
+        self.elements = 1
         self.depth: int = parent.depth + 1 if parent is not None else 0
         self.effects: list[Node] = []
         self.writes: dict[int, Any] = {}

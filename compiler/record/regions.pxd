@@ -30,7 +30,7 @@ cdef object _note_targets(Scope inner, Captures captures)
 
 @cython.locals(
     known=set, values=list, sources=list, targets=list, deps=tuple, node=Node, n=Node,
-    inner=Scope,
+    inner=Scope, first=Scope, size=Py_ssize_t, elements=Py_ssize_t,
 )
 cdef Node _finish(
     Op op, tuple args, object blocks, tuple heads, Captures captures, object scopes,

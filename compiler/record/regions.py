@@ -170,8 +170,12 @@ def _finish(
     values = [*heads, *[n for n in captures.values if n not in known]]
     sources, targets = [*captures.pointers], [*captures.targets]
     size = _region_size(op, blocks, values)
+    first: Scope = scopes[0]
+    elements = first.elements
+    if elements != 1:
+        size = max(size, elements) if elements else 0
     operands = values, sources, targets
-    bound = scopes[0].bound
+    bound = first.bound
     region, deps = make_region(op, args, blocks, label, operands, False, bound)
     node = make(op, VOID, size, deps, region)
     if variables:

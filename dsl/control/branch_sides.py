@@ -29,7 +29,6 @@ from lumijit.control.state import (
     common_type,
     contents,
     describe,
-    differences,
     is_array,
     loose,
     node_in,
@@ -37,6 +36,7 @@ from lumijit.control.state import (
     same_object,
     zeros_like,
 )
+from lumijit.control.structure import are_alike, differences
 from lumijit.control.twins import common_twins
 from lumijit.control.write_rules import Where, versions_in
 from lumijit.nested import NestedArray
@@ -276,6 +276,11 @@ class Merge:
         elif no.value is LEFT_OUT:
             no = yes.stand_in()
         self.is_tuple = type(yes.value) is tuple
+        if self.is_tuple is not (type(no.value) is tuple):
+            kinds = type(yes.value).__name__, type(no.value).__name__
+            raise self._unlike(
+                yes.kept, no.kept, "the result, {} and {})".format(*kinds)
+            )
         one, other = yes.parts, no.parts
         if _is_any_undefined(yes.kept) or _is_any_undefined(no.kept):
             one, other = self._define(yes, no)
@@ -306,18 +311,21 @@ class Merge:
         self, holder: Any, yes: Parts, no: Parts, mine: list[Kept], other: list[Kept]
     ) -> None:
         """Enter what both sides left of something."""
-        if not yes.is_like(no):
-            raise StateError(
-                self.sides.name,
-                "the two branches return different structures ("
-                f"{len(mine)} and {len(other)} leaves; they differ in "
-                f"{differences(yes, no)}){_nothing(yes, no)}",
-                "let both branches return the same PyTree: make keys and items before "
-                "the branch, or before the loop around it.",
-            )
+        if not are_alike(yes, no):
+            where = differences(yes, no)
+            raise self._unlike(mine, other, f"{where}){_nothing(yes, no)}")
         self.joined.append(Joined(holder, yes, yes.same_nested(no)))
         self.yes += mine
         self.no += other
+
+    def _unlike(self, yes: list[Kept], no: list[Kept], where: str) -> StateError:
+        return StateError(
+            self.sides.name,
+            "the two branches return different structures ("
+            f"{len(yes)} and {len(no)} leaves; they differ in {where}",
+            "let both branches return the same PyTree: make keys and items before "
+            "the branch, or before the loop around it.",
+        )
 
     def _define(self, yes: Side, no: Side) -> tuple[Parts, Parts]:
         """Give entries that one side alone has defined a value on the other side."""

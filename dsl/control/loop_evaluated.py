@@ -44,10 +44,10 @@ from lumijit.control.state import (
     node_of,
     of_entries,
     same_object,
-    structure_changed,
     wrong_width,
     zeros_like,
 )
+from lumijit.control.structure import are_alike, structure_changed
 from lumijit.control.twins import common_twins
 from lumijit.control.write_rules import Narrow, check_writes, versions_in
 from lumijit.instance_registry import opaque
@@ -249,9 +249,10 @@ class EvaluatedLoop:
         finally:
             held.restore()
         if Undefined in map(type, state):
-            state = tuple(map(_begun, state, returned))
-            old = Parts(state, self.labels)
-        if not old.is_like(new):
+            begun = tuple(map(_begun, state, returned))
+            self._widen(state, begun)
+            old, state = Parts(begun, self.labels), begun
+        if not are_alike(old, new):
             raise structure_changed(self.name, old, new)
         merged: list[Any] = []
         results: list[Result] = []
@@ -328,7 +329,7 @@ class EvaluatedLoop:
     ) -> list[Any]:
         """Return the next items of a nested array that the body gave others."""
         old, new = Parts((before,), (name(),)), Parts((after,), (name(),))
-        if not old.is_like(new):
+        if not are_alike(old, new):
             raise structure_changed(self.name, old, new)
         values = [
             one
@@ -341,6 +342,14 @@ class EvaluatedLoop:
         found: list[Any] = old.together(values, old.same_nested(new))[0]
         return found
 
+    def _widen(self, before: State, begun: State) -> None:
+        """Note names for variables that had no value before."""
+        pairs = [(Parts((a,)), Parts((b,))) for a, b in zip(before, begun, strict=True)]
+        leaves = [(len(a.leaves), len(b.leaves)) for a, b in pairs]
+        nested = [(len(a.nested), len(b.nested)) for a, b in pairs]
+        self.flat = self.flat.widened(leaves)
+        self.nested = self.nested.widened(nested)
+
     def _check_names(self, old: Parts, new: Parts, nodes: Sequence[Node]) -> None:
         """Refuse changes that other names see; `nodes` are what a turn computes."""
         is_smaller = self.rest is not None and self.rest.is_smaller
@@ -351,7 +360,7 @@ class EvaluatedLoop:
         for names, given, after in levels:
             pairs = names.note(given, self.changed)
             if pairs:
-                check_sharing(self.name, old, pairs, nodes)
+                check_sharing(self.name, old, pairs, after, nodes)
             if is_smaller and (names.moved or names.are_leaving(given, after)):
                 raise local.NeedsAllLanes
 

@@ -40,10 +40,10 @@ from lumijit.control.state import (
     node_of,
     of_entries,
     same_object,
-    structure_changed,
     wrong_width,
     zeros_like,
 )
+from lumijit.control.structure import are_alike, structure_changed
 from lumijit.instance_registry import Pointers
 from lumijit.pytree import Parts
 from lumijit.runtime.config import flags, unusual
@@ -348,7 +348,7 @@ class SymbolicLoop(Knowledge):
         inner: Scope,
     ) -> dict[int, Node]:
         """Check the new state against the old and return its nodes."""
-        if not self.parts.is_like(after):
+        if not are_alike(self.parts, after):
             raise structure_changed(self.name, self.parts, after)
         outputs: dict[int, Node] = {}
         self.replaced = {}

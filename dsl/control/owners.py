@@ -96,6 +96,20 @@ class Owners:
             home.append(self.home[k] and value is given[k])
         return Owners(self.own, arrays, home, self.changed)
 
+    def widened(self, counts: Iterable[tuple[int, int]]) -> Owners:
+        """Return what they have where variables have more parts than before."""
+        arrays: list[Any] = []
+        home: list[bool] = []
+        place = 0
+        for before, after in counts:
+            new = max(after - before, 0)
+            arrays += self.arrays[place : place + before] + [
+                object() for _ in range(new)
+            ]
+            home += self.home[place : place + before] + [False] * new
+            place += before
+        return Owners(self.own, arrays, home, self.changed)
+
 
 def owners_of(values: Sequence[Any]) -> Owners:
     """Return what active elements have before the first turn."""
@@ -105,7 +119,8 @@ def owners_of(values: Sequence[Any]) -> Owners:
 def check_sharing(
     construct: str,
     old: Parts,
-    pairs: Sequence[tuple[Any, Any]],
+    pairs: Iterable[tuple[Any, Any]],
+    after: Iterable[Any],
     nodes: Iterable[Node],
 ) -> None:
     """Refuse changes in place that other names for the array would see.
@@ -114,12 +129,16 @@ def check_sharing(
         construct: the loop's name.
         old: what the names had before the turn.
         pairs: what `Owners.note` has found among these.
+        after: what they have after it.
         nodes: what the turn computes and writes.
     """
+    kept = set(map(id, after))
     found = {id(node) for node in reached(nodes, _operands)}
     for changed, other in pairs:
-        leaves = Parts((other,)).leaves
-        if any(id(leaf._node) in found for leaf in leaves):
+        # (If both hold the same data, nobody knows by which name it was read.)
+        own = {id(leaf._node) for leaf in Parts((changed,)).leaves}
+        held = {id(leaf._node) for leaf in Parts((other,)).leaves}
+        if id(other) in kept or not found.isdisjoint(held - own):
             names = old.name_of(changed), old.name_of(other)
             raise parting(construct, names, True, changed)
 

@@ -134,22 +134,6 @@ def is_late(old: Any, new: Any) -> bool:
     return type(old) is Undefined and type(new) is not Undefined
 
 
-def structure_changed(construct: str, before: Parts, after: Parts) -> StateError:
-    """Word the error for a state that has other leaves than before."""
-    return StateError(
-        construct,
-        "the structure of the loop state changed "
-        f"(differs in {differences(before, after)})",
-        "let the body return PyTrees of the structure they had before.",
-    )
-
-
-def differences(a: Parts, b: Parts) -> str:
-    """Name the leaves that one of two states alone has."""
-    names = {*a.names} ^ {*b.names}
-    return ", ".join(f"'{n}'" for n in sorted(names)) or "the order of the entries"
-
-
 def name_at(parts: Parts, position: int) -> str:
     """Return the name of a leaf; only errors need it."""
     return parts.names[position]

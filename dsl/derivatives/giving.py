@@ -255,12 +255,17 @@ class starting:
     """
 
     def __init__(
-        self, construct: str, found: Iterable[Vertex], is_kept: bool = False
+        self,
+        construct: str,
+        found: Iterable[Vertex],
+        is_forward: bool,
+        is_kept: bool = False,
     ) -> None:
         own = list(dict.fromkeys(found))
         self._construct = construct
         self._before = [(vertex, vertex.grad) for vertex in own]
         self._outside = [vertex for vertex in own if isolation.is_outside(vertex)]
+        self._is_forward = is_forward
         self._is_kept = is_kept and any(
             grad is not None and not is_zero(grad) for _, grad in self._before
         )
@@ -273,7 +278,16 @@ class starting:
             # Of each entry: to a matrix, a number is a multiple of the identity.
             start = before if self._is_kept else trace.literal(vertex.type, 1.0)
             if start is not None:
-                _add_gradient(vertex, start, _fitting_mask(vertex))
+                _add_gradient(vertex, start, self._mask(vertex))
+
+    def _mask(self, vertex: Vertex) -> Node | None:
+        """Return where a traversal begins: in reverse mode, once for each element.
+
+        Of one entry, what it was given is the sum of theirs already.
+        """
+        if vertex.size == 1 and not (self._is_kept or self._is_forward):
+            return trace.current_mask()
+        return _fitting_mask(vertex)
 
     def __exit__(self, kind: Any, *error: Any) -> None:
         is_left = any(vertex.grad is not None for vertex in self._outside)

@@ -210,7 +210,7 @@ def _from(
     if not is_forward:
         nodes = begun_inside(vertex.result() for vertex in found)
         found = [node.vertex for node in nodes]
-    with starting(construct, found, is_kept):
+    with starting(construct, found, is_forward, is_kept):
         traversal.enqueue(found, is_forward, construct, is_forward)
         traversal.traverse(is_forward, chosen.clearing, chosen.is_tracked)
 
