@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lumijit.base import ArrayBase
+from lumijit.masked_entries import MaskedEntries
 from lumijit.pytree import Parts, children, is_container, matched, rebuild
 
 
@@ -19,6 +20,8 @@ def whole_map(function: Callable[[Any], Any], value: Any) -> Any:
     [2, {'a': 3}]
     """
     if isinstance(value, ArrayBase) or not is_container(value):
+        if isinstance(value, MaskedEntries):
+            raise value.is_no_array("lumijit functions of whole arrays")
         return function(value)
     return rebuild(value, [whole_map(function, part) for _, part in children(value)])
 

@@ -277,10 +277,7 @@ class Merge:
             no = yes.stand_in()
         self.is_tuple = type(yes.value) is tuple
         if self.is_tuple is not (type(no.value) is tuple):
-            kinds = type(yes.value).__name__, type(no.value).__name__
-            raise self._unlike(
-                yes.kept, no.kept, "the result, {} and {})".format(*kinds)
-            )
+            raise self._error(yes.kept, no.kept, "the result, of which one is a tuple)")
         one, other = yes.parts, no.parts
         if _is_any_undefined(yes.kept) or _is_any_undefined(no.kept):
             one, other = self._define(yes, no)
@@ -312,13 +309,14 @@ class Merge:
     ) -> None:
         """Enter what both sides left of something."""
         if not are_alike(yes, no):
-            where = differences(yes, no)
-            raise self._unlike(mine, other, f"{where}){_nothing(yes, no)}")
+            raise self._error(
+                mine, other, differences(yes, no) + ")" + _nothing(yes, no)
+            )
         self.joined.append(Joined(holder, yes, yes.same_nested(no)))
         self.yes += mine
         self.no += other
 
-    def _unlike(self, yes: list[Kept], no: list[Kept], where: str) -> StateError:
+    def _error(self, yes: list[Kept], no: list[Kept], where: str) -> StateError:
         return StateError(
             self.sides.name,
             "the two branches return different structures ("

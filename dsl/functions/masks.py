@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from lumijit import initialize
 from lumijit.base import ArrayBase
 from lumijit.enums import ReduceOp
@@ -26,8 +28,8 @@ def _checked(value: Any, construct: str) -> Any:
                 "compare it first, e.g. 'x != 0'.",
             )
         return value
-    if isinstance(value, bool):
-        return value
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
     is_text = isinstance(value, (str, bytes))
     if is_text or initialize.is_number(value) or not hasattr(value, "__iter__"):
         raise not_numeric(construct, (value,))

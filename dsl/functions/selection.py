@@ -64,6 +64,10 @@ def select(mask: Any, a: Any, b: Any, /) -> Any:
         if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
             return stand_as(_select_arrays(mask, a, b), a, b)
         return a if mask else b
+    if isinstance(mask, (list, tuple, np.ndarray)):
+        array = next((v for v in (a, b) if isinstance(v, ArrayBase)), None)
+        if array is not None:
+            return select(type(array)._mask_cls(mask), a, b)
     if not isinstance(mask, ArrayBase) or mask._spec.dtype is not BOOL:
         raise ArrayTypeError(
             "lumijit.select",

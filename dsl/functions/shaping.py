@@ -29,6 +29,7 @@ from lumijit.runtime.errors import (
     SizeError,
 )
 from lumijit.spec import DYNAMIC, SCALAR, TENSOR, plain_spec, require
+from lumijit.type_traits import tensor_t
 
 
 def _order(order: str, construct: str) -> Any:
@@ -234,6 +235,8 @@ def _reshape(
     shrink: bool = False,
 ) -> Any:
     construct = "lumijit.reshape"
+    if issubclass(dtype, ArrayBase) and _are_numbers(value):
+        value = tensor_t(dtype)(value)
     if is_container(value) and not isinstance(value, ArrayBase):
         return tree_map(lambda v: _reshape(type(v), v, shape, order, shrink), value)
     if not isinstance(value, ArrayBase):
@@ -272,6 +275,13 @@ def _reshape(
         sized = require(dtype._spec.replaced(outer=wanted[:-1]), construct)
         return dtype(unravel(sized, flat, order))
     return unravel(dtype, flat, order)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Tell whether a value is a NumPy array, or a sequence of numbers."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(map(initialize.is_number, value))
+    return isinstance(value, np.ndarray)
 
 
 def _bad_shape(construct: str, value: Array, wanted: tuple[int, ...]) -> SizeError:

@@ -83,6 +83,9 @@ class JumpRemover:
                 node.guard = self._guarded(
                     flags.of(node.jumps), self._block(rest, flags), rest[0].stmt
                 )
+                if isinstance(node, If) and node.hints.mode is not None:
+                    # It splits the elements where that did, in the same way.
+                    node.guard.hints.keywords["mode"] = node.hints.mode
                 return [*result, node.guard]
         return result
 
