@@ -23,6 +23,7 @@ from lumijit.compiler.record import regions, writes
 from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.branch_sides import Merge, Side, Sides
 from lumijit.control.recursion import left_out
+from lumijit.control.refilled import Refilled
 from lumijit.control.state import (
     by_lane,
     check_depth,
@@ -86,9 +87,12 @@ def if_stmt(
     """
     check_callable("if_stmt", "'true_fn'", true_fn)
     check_callable("if_stmt", "'false_fn'", false_fn)
-    return run_if(
-        args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict, True
-    )
+    options = arg_labels, rv_labels, label, mode, strict, True
+    refilled = Refilled(args if isinstance(args, tuple) else (), is_loop=False)
+    if not refilled.is_needed:
+        return run_if(args, cond, true_fn, false_fn, *options)
+    sides = map(refilled.noting, (true_fn, false_fn))
+    return refilled.result(run_if(args, cond, *sides, *options))
 
 
 def run_if(

@@ -20,6 +20,7 @@ from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.foresight import memory_of
 from lumijit.control.loop_evaluated import EvaluatedLoop
 from lumijit.control.loop_symbolic import SymbolicLoop
+from lumijit.control.refilled import Refilled
 from lumijit.control.state import (
     State,
     by_lane,
@@ -92,8 +93,13 @@ def while_loop(
     """
     check_callable("while_loop", "'cond'", cond)
     check_callable("while_loop", "'body'", body)
-    given = state, cond, body, labels, label, mode, strict, compress, True
-    return run_loop(*given, max_iterations)
+    options = labels, label, mode, strict, compress, True, max_iterations
+    refilled = Refilled(state if isinstance(state, tuple) else (), is_loop=True)
+    if not refilled.is_needed:
+        return run_loop(state, cond, body, *options)
+    noting, memory = refilled.noting(body), memory_of(body)
+    final: State = refilled.result(run_loop(state, cond, noting, *options, memory))
+    return final
 
 
 def run_loop(
