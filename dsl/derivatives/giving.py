@@ -11,7 +11,8 @@ from lumijit.compiler.derive import cleared, isolation
 from lumijit.compiler.derive.adjoints import Adjoint, adding, is_zero
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
-from lumijit.compiler.ir.vertices import Vertex
+from lumijit.compiler.ir.ops.structural import GATHER
+from lumijit.compiler.ir.vertices import ELEMENTS, Vertex
 from lumijit.compiler.record import local
 from lumijit.compiler.record.writes import note_single
 from lumijit.derivatives.gradients import (
@@ -283,11 +284,14 @@ class starting:
     def _mask(self, vertex: Vertex) -> Node | None:
         """Return where a traversal begins: in reverse mode, once for each element.
 
-        Of one entry, what it was given is the sum of theirs already.
+        Of one entry, what it was given is the sum of theirs already, and a sum of all
+        entries is one for all.
         """
-        if vertex.size == 1 and not (self._is_kept or self._is_forward):
-            return trace.current_mask()
-        return _fitting_mask(vertex)
+        is_each = vertex.size == 1 and not (self._is_kept or self._is_forward)
+        mask = trace.current_mask() if is_each else None
+        if mask is None or _is_of_all(vertex):
+            return _fitting_mask(vertex)
+        return mask
 
     def __exit__(self, kind: Any, *error: Any) -> None:
         is_left = any(vertex.grad is not None for vertex in self._outside)
@@ -301,6 +305,21 @@ class starting:
                 isolation.note_arrived(vertex)
         if is_left and kind is None:
             raise _given_inside(self._construct)
+
+
+def _is_of_all(vertex: Vertex) -> bool:
+    """Tell whether one entry depends on those of a wide array, as sums do."""
+    known, vertices = {vertex.serial}, [vertex]
+    for found in vertices:
+        for k, dep in enumerate(found.deps):
+            is_table = k == 0 and found.op in (GATHER, ELEMENTS)
+            if dep.size > 1:
+                if not is_table:
+                    return True
+            elif dep.vertex is not None and dep.vertex.serial not in known:
+                known.add(dep.vertex.serial)
+                vertices.append(dep.vertex)
+    return False
 
 
 def _active(vertex: Vertex, construct: str) -> Node | None:

@@ -1,4 +1,4 @@
-"""What functions of `while_loop` and `if_stmt` hand back are the caller's containers."""
+"""What functions of constructs hand back are the containers of the caller."""
 
 from __future__ import annotations
 
