@@ -26,7 +26,7 @@ cdef class Turn:
     cpdef tuple shape(self)
 
 
-@cython.locals(given=Parts, args=dict, leaves=list, arg=Node, changed=list, ends=list)
+@cython.locals(given=Parts, args=dict, leaves=list, arg=Node, changed=list)
 cpdef list besides(object loop, Turn turn)
 
 @cython.locals(

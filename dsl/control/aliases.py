@@ -97,10 +97,7 @@ def besides(loop: Any, turn: Turn) -> list[Carried]:
     changed = [k for k, arg in args.items() if node_in(leaves[k]) is not arg]
     if changed:
         changed = [k for k in changed if k not in loop.numbers]
-        # Arguments are of different arrays, unless these are to part.
-        ends = turn.after.leaves
-        if loop.separate or not are_others(ends):
-            _check_parting(loop, turn, changed)
+        _check_parting(loop, turn, changed)
     elif not given.nested:
         return []
     if given.nested:
@@ -216,9 +213,12 @@ def _carried(left: Sequence[Left], width: int, count: int) -> list[Carried]:
 def _check_parting(loop: Any, turn: Turn, changed: Sequence[int]) -> None:
     """Refuse names that share an array in some iterations only, and see its changes."""
     own, given, after, args = turn.own, turn.given, turn.after, turn.args
-    read = turn.read()
     # (What is no argument is an array that no turn replaces.)
     names = [k for k, leaf in enumerate(own.leaves) if k in args or is_array(leaf)]
+    # Arguments are of different arrays, unless these are to part.
+    if not loop.separate and are_others([after.leaves[k] for k in names]):
+        return
+    read = turn.read()
     for j, k, is_later in _shared(own.leaves, given.leaves, after.leaves, names):
         is_used = k in changed or k not in args or id(args[k]) in read
         if j in changed and is_used and (is_later or loop.is_seen(turn)):
