@@ -166,9 +166,8 @@ def _subset(
         except local.NeedsAllLanes:
             needs_all = True
         except SizeError:
-            if not tables:
-                raise
-            # One of them is used element by element, too.
+            # One of the tables is used element by element, too, or an array that the
+            # function finds outside. (With all elements, it is an error again.)
             needs_all = True
     is_whole = chosen.size == call.lanes
     leaves = call.results.match(callee, value)

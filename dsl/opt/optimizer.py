@@ -127,6 +127,12 @@ class Optimizer(MutableMapping[str, Any]):
 
         What the method remembers of it is kept if types and sizes are the same.
         """
+        if not isinstance(key, str):
+            raise ArrayTypeError(
+                f"lumijit.opt.{type(self).__name__}",
+                f"the name of a parameter is {key!r} (expected a string)",
+                "name parameters, as in opt['x'] = x.",
+            )
         copied = self._copied(key, value)
         known = self._parameters.get(key)
         if known is not None and known.take(copied):

@@ -19,6 +19,7 @@ from lumijit.compiler.ir.nodes import ROOT
 from lumijit.compiler.launch import delivery
 from lumijit.llvm import Bool, Float, Float64, Int, UInt
 from lumijit.llvm.ad import Float as TrackedFloat
+from lumijit.runtime.errors import SizeError
 
 MODES = ("symbolic", "evaluated")
 Flag = lj.JitFlag
@@ -501,3 +502,15 @@ def test_data_of_every_type(name: str, kind: str) -> None:
         late = np.where(np.arange(7) > 2, expected, np.zeros_like(expected))
         np.testing.assert_array_equal(second.numpy(), late)
         assert entries(third) == [1, 2, 3, 4, 5, 0, 7]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_wide_arrays_that_callables_find_outside(mode: str) -> None:
+    """Each element takes its entry, as of an argument; other sizes are refused."""
+    found = Float(10, 20, 30, 40)
+    index, x = UInt(0, 1, 0, 1), Float(1, 2, 3, 4)
+    result = lj.switch(index, [lambda x: x + found, lambda x: x], x, mode=mode)
+    assert list(result) == [11, 2, 33, 4]
+    found = Float(10, 20)
+    with pytest.raises(SizeError, match="incompatible sizes"):
+        lj.switch(index, [lambda x: x + found, lambda x: x], x, mode=mode)

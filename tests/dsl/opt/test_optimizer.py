@@ -342,6 +342,14 @@ def test_what_cannot_be_differentiated(value, kind):
             add()
 
 
+def test_parameters_have_names():
+    opt = dr.opt.SGD(lr=1)
+    with pytest.raises(ArrayTypeError, match=r"is 3 \(expected a string\)"):
+        opt[3] = Float(1)
+    with pytest.raises(ArrayTypeError, match="expected a string"):
+        dr.opt.Adam(1, {("x", 0): Float(1)})
+
+
 @pytest.mark.parametrize(
     "use",
     [
