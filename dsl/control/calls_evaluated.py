@@ -57,14 +57,21 @@ def run(call: Invocation) -> Any:
 
 def _call_all(call: Invocation) -> list[Node]:
     """Call each function that has elements; return which elements these are."""
-    places = []
+    places, called = [], set()
     for callee, chosen in _chosen(call):
         _subset(call, callee, chosen)
         places.append(chosen)
+        called.add(id(callee))
+    # To learn the types. Arguments may be wider than an index of one entry.
+    nobody = trace.literal(UINT32, 0, int(call.lanes == 1))
     if not places:
-        # To learn the types. Arguments may be wider than an index of one entry.
-        nobody = trace.literal(UINT32, 0, int(call.lanes == 1))
         _subset(call, call.callees[0], nobody, is_active=False)
+        called.add(id(call.callees[0]))
+    for callee in call.callees:
+        # Which array a number becomes doesn't depend on who is called.
+        if id(callee) not in called and call.results.has_open_numbers:
+            _subset(call, callee, nobody, is_active=False)
+            call.results.forget_last()
     return places
 
 

@@ -106,6 +106,16 @@ class Results:
             entry.values.append(leaf)
         return parts.leaves
 
+    @property
+    def has_open_numbers(self) -> bool:
+        """Whether there are numbers, and no array that tells what they become."""
+        return any([entry.cls is None and entry.numbers for entry in self.entries])
+
+    def forget_last(self) -> None:
+        """Take back what the last callable returned, but for its types."""
+        for entry in self.entries:
+            entry.values.pop()
+
     def arrays(self) -> list[Entry]:
         """Return the entries that are arrays, or numbers that make one."""
         for entry in self.entries:

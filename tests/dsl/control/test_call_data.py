@@ -514,3 +514,14 @@ def test_wide_arrays_that_callables_find_outside(mode: str) -> None:
     found = Float(10, 20)
     with pytest.raises(SizeError, match="incompatible sizes"):
         lj.switch(index, [lambda x: x + found, lambda x: x], x, mode=mode)
+
+
+@pytest.mark.parametrize("index", [UInt(0, 0), UInt(1, 0), UInt(1, 1), UInt(5, 5)])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_numbers_become_what_other_callables_return(mode: str, index: Any) -> None:
+    """Whoever is called: types don't depend on data."""
+    x = Float64(1.5, 2)
+    found = lj.switch(index, [lambda _: 0.1, lambda x: x], x, mode=mode)
+    assert type(found) is Float64
+    expected = [[0.1, x[k], 0][min(i, 2)] for k, i in enumerate(index)]
+    assert list(found) == expected
