@@ -279,12 +279,13 @@ class EvaluatedLoop:
         if not self.flat.own and not self.nested.own:
             self.flat, self.nested = owners_of(old.leaves), owners_of(old.nested)
         self.changed = held.changed(left, items)
-        computed = *filter(None, nodes), *writes.last_versions(found).values()
-        self._check_names(old, new, computed)
+        if self.changed or self.rest is not None:
+            self._check_names(old, new, nodes, found)
         if self.changed:
             results += self._change(active, held, left, items)
         self.flat = self.flat.after(old.leaves, new.leaves)
-        self.nested = self.nested.after(old.nested, new.nested)
+        if old.nested:
+            self.nested = self.nested.after(old.nested, new.nested)
         self.has_single |= found.has_single
         check_writes(self.name, active, self.has_single, results)
         return old.together(merged, old.same_nested(new))
@@ -350,7 +351,9 @@ class EvaluatedLoop:
         self.flat = self.flat.widened(leaves)
         self.nested = self.nested.widened(nested)
 
-    def _check_names(self, old: Parts, new: Parts, nodes: Sequence[Node]) -> None:
+    def _check_names(
+        self, old: Parts, new: Parts, nodes: list[Any], found: writes.watched
+    ) -> None:
         """Refuse changes that other names see; `nodes` are what a turn computes."""
         is_smaller = self.rest is not None and self.rest.is_smaller
         levels = (
@@ -358,9 +361,14 @@ class EvaluatedLoop:
             (self.nested, old.nested, new.nested),
         )
         for names, given, after in levels:
+            if self.rest is None and names.pattern is not None and not names.has_moved:
+                # Each has the array that it was given, and nobody else has it.
+                continue
             pairs = names.note(given, self.changed)
             if pairs:
-                check_sharing(self.name, old, pairs, after, nodes)
+                written = writes.last_versions(found).values()
+                computed = *filter(None, nodes), *written
+                check_sharing(self.name, old, pairs, after, computed)
             if is_smaller and (names.moved or names.are_leaving(given, after)):
                 raise local.NeedsAllLanes
 

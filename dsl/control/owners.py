@@ -8,6 +8,7 @@ elements it is that very array, which later turns may change in place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import Any
 
 from lumijit.compiler.ir.nodes import Node, reached
@@ -25,7 +26,7 @@ class Owners:
     turn has changed under other names, by the id of what it was given.
     """
 
-    __slots__ = ("arrays", "changed", "home", "moved", "own")
+    __slots__ = ("arrays", "changed", "has_moved", "home", "moved", "own", "pattern")
 
     def __init__(
         self, own: list[Any], arrays: list[Any], home: list[bool], changed: set[int]
@@ -35,6 +36,10 @@ class Owners:
         self.home = home
         self.changed = changed
         self.moved: dict[int, Any] = {}
+        # What the last turn has kept, if all names have arrays of their own; whether
+        # any has one of the caller's that was another's.
+        self.pattern: list[bool] | None = None
+        self.has_moved = False
 
     def note(self, given: list[Any], changed: set[int]) -> list[tuple[Any, Any]]:
         """Note which arrays a turn changed in place, by id.
@@ -44,8 +49,6 @@ class Owners:
             is the same for active elements.
         """
         self.moved = {}
-        if not changed:
-            return []
         places = [k for k, value in enumerate(given) if id(value) in changed]
         arrays = self.arrays
         self.changed.update([id(arrays[k]) for k in places])
@@ -77,7 +80,10 @@ class Owners:
 
     def after(self, given: list[Any], after: list[Any]) -> Owners:
         """Return what they have after a turn; `given` is what they had before it."""
-        if not given:
+        kept = list(map(is_, given, after))
+        ids = {*map(id, given), *map(id, after)}
+        is_plain = len(ids) == 2 * len(kept) - sum(kept)
+        if is_plain and kept == self.pattern:
             return self
         places = {id(value): k for k, value in enumerate(given)}
         made: dict[int, Any] = {}
@@ -94,7 +100,14 @@ class Owners:
                 array = self.arrays[place]
             arrays.append(array)
             home.append(self.home[k] and value is given[k])
-        return Owners(self.own, arrays, home, self.changed)
+        found = Owners(self.own, arrays, home, self.changed)
+        if is_plain and len({*map(id, arrays)}) == len(arrays):
+            found.pattern = kept
+        own = {*map(id, self.own)}
+        found.has_moved = any(
+            [not home[k] and id(array) in own for k, array in enumerate(arrays)]
+        )
+        return found
 
     def widened(self, counts: Iterable[tuple[int, int]]) -> Owners:
         """Return what they have where variables have more parts than before."""
