@@ -30,7 +30,7 @@ cdef object _note_targets(Scope inner, Captures captures)
 
 @cython.locals(
     known=set, values=list, sources=list, targets=list, deps=tuple, node=Node, n=Node,
-    inner=Scope, first=Scope, size=Py_ssize_t, elements=Py_ssize_t,
+    inner=Scope,
 )
 cdef Node _finish(
     Op op, tuple args, object blocks, tuple heads, Captures captures, object scopes,
@@ -38,7 +38,9 @@ cdef Node _finish(
 )
 
 @cython.locals(size=Py_ssize_t, is_mixed=bint, n=Node, block=Block)
-cdef Py_ssize_t _region_size(Op op, object blocks, list values) except -1
+cdef Py_ssize_t _region_size(
+    Op op, object blocks, list values, Py_ssize_t least
+) except -1
 
 @cython.locals(current=Scope, inner=Scope, holders=dict, positions=dict, written=Node)
 cdef object _publish(Node node, object scopes, list targets)

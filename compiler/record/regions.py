@@ -169,13 +169,9 @@ def _finish(
     known = set(heads)
     values = [*heads, *[n for n in captures.values if n not in known]]
     sources, targets = [*captures.pointers], [*captures.targets]
-    size = _region_size(op, blocks, values)
-    first: Scope = scopes[0]
-    elements = first.elements
-    if elements != 1:
-        size = max(size, elements) if elements else 0
+    size = _region_size(op, blocks, values, scopes[0].elements)
     operands = values, sources, targets
-    bound = first.bound
+    bound = scopes[0].bound
     region, deps = make_region(op, args, blocks, label, operands, False, bound)
     node = make(op, VOID, size, deps, region)
     if variables:
@@ -222,7 +218,7 @@ def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
         forget(inner)
 
 
-def _region_size(op: Op, blocks: Sequence[Block], values: list[Node]) -> int:
+def _region_size(op: Op, blocks: Sequence[Block], values: Nodes, least: int) -> int:
     """Return over how many elements a region runs: all that it reads agree."""
     size, is_mixed = 1, False
     for nodes in (values, *[block.nodes for block in blocks]):
@@ -235,7 +231,7 @@ def _region_size(op: Op, blocks: Sequence[Block], values: list[Node]) -> int:
         found = [*values, *[n for block in blocks for n in block.nodes]]
         mixed = [n for n in found if n.size != 1 and n.op is not WRITTEN]
         raise trace.size_mismatch(op, tuple(mixed[:8]))
-    return size
+    return max(size, least) if least else 0
 
 
 def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:

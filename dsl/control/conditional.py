@@ -91,8 +91,8 @@ def if_stmt(
     refilled = Refilled(args if isinstance(args, tuple) else (), is_loop=False)
     if not refilled.is_needed:
         return run_if(args, cond, true_fn, false_fn, *options)
-    sides = map(refilled.noting, (true_fn, false_fn))
-    return refilled.result(run_if(args, cond, *sides, *options))
+    yes, no = refilled.noting(true_fn), refilled.noting(false_fn)
+    return refilled.result(run_if(args, cond, yes, no, *options))
 
 
 def run_if(

@@ -11,8 +11,7 @@ from lumijit.compiler.derive import cleared, isolation
 from lumijit.compiler.derive.adjoints import Adjoint, adding, is_zero
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.nodes import ROOT, Node
-from lumijit.compiler.ir.ops.structural import GATHER
-from lumijit.compiler.ir.vertices import ELEMENTS, Vertex
+from lumijit.compiler.ir.vertices import Vertex
 from lumijit.compiler.record import local
 from lumijit.compiler.record.writes import note_single
 from lumijit.derivatives.gradients import (
@@ -284,8 +283,8 @@ class starting:
     def _mask(self, vertex: Vertex) -> Node | None:
         """Return where a traversal begins: in reverse mode, once for each element.
 
-        Of one entry, what it was given is the sum of theirs already, and a sum of all
-        entries is one for all.
+        Of one entry, what it was given is the sum of theirs already, and what depends
+        on entries of a wide array (a sum, a median) is one for all.
         """
         is_each = vertex.size == 1 and not (self._is_kept or self._is_forward)
         mask = trace.current_mask() if is_each else None
@@ -311,12 +310,10 @@ def _is_of_all(vertex: Vertex) -> bool:
     """Tell whether one entry depends on those of a wide array, as sums do."""
     known, vertices = {vertex.serial}, [vertex]
     for found in vertices:
-        for k, dep in enumerate(found.deps):
-            is_table = k == 0 and found.op in (GATHER, ELEMENTS)
+        for dep in found.deps:
             if dep.size > 1:
-                if not is_table:
-                    return True
-            elif dep.vertex is not None and dep.vertex.serial not in known:
+                return True
+            if dep.vertex is not None and dep.vertex.serial not in known:
                 known.add(dep.vertex.serial)
                 vertices.append(dep.vertex)
     return False

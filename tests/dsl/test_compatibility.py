@@ -321,7 +321,8 @@ class TestLabels:
 
 
 def test_numpy_arrays_and_lists_as_arguments() -> None:
-    numbers, mask = np.arange(4, dtype="f"), np.array([True, False, True, False])
+    numbers: Any = np.arange(4, dtype="f")
+    mask: Any = np.array([True, False, True, False])
     for value in (numbers, [0, 1, 2, 3]):
         found = dr.reshape(TensorXf, value, (2, 2))
         assert isinstance(found, TensorXf)
@@ -330,5 +331,6 @@ def test_numpy_arrays_and_lists_as_arguments() -> None:
     assert dr.any(mask) is True
     assert dr.all(mask) is False
     assert list(dr.select(mask, llvm.Float(1, 2, 3, 4), 0)) == [1, 0, 3, 0]
-    chosen = dr.select([True, False, True], llvm.Array3f(1, 2, 3), 0)
+    is_chosen: Any = [True, False, True]
+    chosen = dr.select(is_chosen, llvm.Array3f(1, 2, 3), 0)
     assert list(chosen) == [[1], [0], [3]]

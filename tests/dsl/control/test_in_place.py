@@ -377,7 +377,7 @@ def test_exchanges_are_those_of_plain_python(body: str, is_nested: bool) -> None
         own = [Plain(k) for k in (10, 20, 30)]
         found = plain(*own, n, Plain(1))
         expected.append([v.value for v in (*own, *found)])
-    arrays = [Float(k) + dr.zeros(Float, 6) for k in (10, 20, 30)]
+    arrays: list[Any] = [Float(k) + dr.zeros(Float, 6) for k in (10, 20, 30)]
     if is_nested:
         arrays = [Array2f(a, a + 100) for a in arrays]
     given = *arrays, UInt(turns), Array2f(1) if is_nested else Float(1)

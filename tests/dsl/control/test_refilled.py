@@ -93,6 +93,7 @@ def test_containers_have_all_that_the_body_did() -> None:
         return i + 1, items, table, struct, pair
 
     given = items, table, struct, pair
+    found: Any
     _, *found = dr.while_loop((UInt32(0), *given), lambda i, *_: i < UInt32(1, 2), body)
     assert all(a is b for a, b in zip(found[:3], given[:3], strict=True))
     assert [list(x) for x in items] == [[2, 4], [6, 16]]

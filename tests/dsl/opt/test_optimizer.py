@@ -6,6 +6,7 @@ import copy
 import pickle
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -343,11 +344,12 @@ def test_what_cannot_be_differentiated(value, kind):
 
 
 def test_parameters_have_names():
-    opt = dr.opt.SGD(lr=1)
+    opt: Any = dr.opt.SGD(lr=1)
     with pytest.raises(ArrayTypeError, match=r"is 3 \(expected a string\)"):
         opt[3] = Float(1)
+    wrong: Any = {("x", 0): Float(1)}
     with pytest.raises(ArrayTypeError, match="expected a string"):
-        dr.opt.Adam(1, {("x", 0): Float(1)})
+        dr.opt.Adam(1, wrong)
 
 
 @pytest.mark.parametrize(
