@@ -37,7 +37,7 @@ cdef Node _finish(
     object label,
 )
 
-@cython.locals(size=Py_ssize_t, is_mixed=bint, n=Node, block=Block)
+@cython.locals(size=Py_ssize_t, is_mixed=bint, n=Node, block=Block, found=list)
 cdef Py_ssize_t _region_size(
     Op op, object blocks, list values, Py_ssize_t least
 ) except -1

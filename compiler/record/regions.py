@@ -218,17 +218,18 @@ def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
         forget(inner)
 
 
-def _region_size(op: Op, blocks: Sequence[Block], values: Nodes, least: int) -> int:
+def _region_size(
+    op: Op, blocks: Sequence[Block], values: list[Node], least: int
+) -> int:
     """Return over how many elements a region runs: all that it reads agree."""
     size, is_mixed = 1, False
-    for nodes in (values, *[block.nodes for block in blocks]):
-        for n in nodes:
-            # A version has the size of its array, however many elements write to it.
-            if n.size != size and n.size != 1 and n.op is not WRITTEN:
-                is_mixed |= size != 1
-                size = n.size
+    found = [*values, *[n for block in blocks for n in block.nodes]]
+    for n in found:
+        # A version has the size of its array, however many elements write to it.
+        if n.size != size and n.size != 1 and n.op is not WRITTEN:
+            is_mixed |= size != 1
+            size = n.size
     if is_mixed:
-        found = [*values, *[n for block in blocks for n in block.nodes]]
         mixed = [n for n in found if n.size != 1 and n.op is not WRITTEN]
         raise trace.size_mismatch(op, tuple(mixed[:8]))
     return max(size, least) if least else 0
