@@ -38,7 +38,7 @@ cdef Node _finish(
 )
 
 @cython.locals(size=Py_ssize_t, is_mixed=bint, n=Node, block=Block, found=list)
-cdef Py_ssize_t _region_size(
+cdef Py_ssize_t _width(
     Op op, object blocks, list values, Py_ssize_t least
 ) except -1
 

@@ -169,7 +169,7 @@ def _finish(
     known = set(heads)
     values = [*heads, *[n for n in captures.values if n not in known]]
     sources, targets = [*captures.pointers], [*captures.targets]
-    size = _region_size(op, blocks, values, scopes[0].elements)
+    size = _width(op, blocks, values, scopes[0].elements)
     operands = values, sources, targets
     bound = scopes[0].bound
     region, deps = make_region(op, args, blocks, label, operands, False, bound)
@@ -218,9 +218,7 @@ def _drop_effects(node: Node, scopes: Sequence[Scope]) -> None:
         forget(inner)
 
 
-def _region_size(
-    op: Op, blocks: Sequence[Block], values: list[Node], least: int
-) -> int:
+def _width(op: Op, blocks: Sequence[Block], values: list[Node], least: int) -> int:
     """Return over how many elements a region runs: all that it reads agree."""
     size, is_mixed = 1, False
     found = [*values, *[n for block in blocks for n in block.nodes]]
