@@ -230,7 +230,7 @@ def _width(op: Op, blocks: Sequence[Block], values: list[Node], least: int) -> i
     if is_mixed:
         mixed = [n for n in found if n.size != 1 and n.op is not WRITTEN]
         raise trace.size_mismatch(op, tuple(mixed[:8]))
-    return max(size, least) if least else 0
+    return max(size, least) if size and least else 0
 
 
 def _publish(node: Node, scopes: Sequence[Scope], targets: list[Node]) -> None:

@@ -15,6 +15,7 @@ import lumijit.llvm.ad
 import lumijit.scalar
 from lumijit.instance_registry import SLOT_BITS
 from lumijit.llvm import Array2f, Bool, Float, UInt32
+from lumijit.runtime import tracebacks
 from lumijit.runtime.errors import (
     ArrayAttributeError,
     ArrayTypeError,
@@ -399,4 +400,5 @@ def test_mistakes_in_methods_show_the_lines_of_the_program() -> None:
         with pytest.raises(ArrayAttributeError, match=match) as caught:
             use()
         files = {str(entry.path) for entry in caught.traceback}
-        assert files == {__file__}
+        # (Python 3.10 shows the frame that takes the others out.)
+        assert files - {tracebacks.__file__} == {__file__}
