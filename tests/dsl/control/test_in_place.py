@@ -11,7 +11,6 @@ from lumijit.llvm import Array2f, Array22f, Float, Matrix2f, UInt, ad
 from lumijit.runtime.errors import StateError
 
 from ..programs.modes import MODES, flags_of
-from ..syntax.lanes import define
 
 
 @pytest.fixture(params=MODES, autouse=True)
@@ -321,73 +320,6 @@ def test_names_that_exchange_arrays(flags: str) -> None:
         [2, 5, 14],
         [3, 2, 10],
     ]
-
-
-EXCHANGES = {
-    "u, v = v, u; v += x": True,
-    "v += x; u, v = v + x, u": True,
-    "v += x; u, v, w = w, u, v": True,
-    "u *= 2; v += x; u, v = v, u": True,
-    "v += x; u, v, w = v + x, u, v * 2": True,
-    "v += x; w = v; v = u + 1": True,
-    "t = u; t += x": True,
-    "u += x; u = v = u + x": True,
-    "u += x; v = w = u; u = u * 2; w += 1": True,
-    "w += w; u, v, w = v, w, u; t = v; t += x": True,
-    # Two names are one array from the second turn on.
-    "u += x; u = v": False,
-    "u += x; u = v; v = w": False,
-    "u += x; u, v, w = v, v, w + 1": False,
-    "v += x; v = u": False,
-}
-
-
-class Plain:
-    """A number that `+=` changes in place, as arrays do."""
-
-    def __init__(self, value: float) -> None:
-        self.value = value
-
-    def __iadd__(self, other: Any) -> Plain:
-        self.value += other.value if isinstance(other, Plain) else other
-        return self
-
-    def __imul__(self, factor: float) -> Plain:
-        self.value *= factor
-        return self
-
-    def __add__(self, other: Any) -> Plain:
-        return Plain(self.value + (other.value if isinstance(other, Plain) else other))
-
-    def __mul__(self, factor: float) -> Plain:
-        return Plain(self.value * factor)
-
-
-@pytest.mark.parametrize("is_nested", [False, True])
-@pytest.mark.parametrize("body", EXCHANGES)
-def test_exchanges_are_those_of_plain_python(body: str, is_nested: bool) -> None:
-    """The names' results, and what becomes of the caller's arrays."""
-    code = "def f(u, v, w, n, x):\n    while n > 0:\n        {}\n        n -= 1\n"
-    code = code.format(body) + "    return u, v, w\n"
-    plain = define(code)
-    vectorized = dr.syntax(plain)
-    turns = range(6)
-    expected = []
-    for n in turns:
-        own = [Plain(k) for k in (10, 20, 30)]
-        found = plain(*own, n, Plain(1))
-        expected.append([v.value for v in (*own, *found)])
-    arrays: list[Any] = [Float(k) + dr.zeros(Float, 6) for k in (10, 20, 30)]
-    if is_nested:
-        arrays = [Array2f(a, a + 100) for a in arrays]
-    given = *arrays, UInt(turns), Array2f(1) if is_nested else Float(1)
-    if not EXCHANGES[body]:
-        with pytest.raises(StateError, match=r"are one array in some iterations"):
-            vectorized(*given)
-        return
-    found = [*arrays, *vectorized(*given)]
-    flat = [v.x if is_nested else v for v in found]
-    assert list(map(list, zip(*values(*flat), strict=True))) == expected
 
 
 def test_gradients_of_arrays_that_lose_their_names() -> None:
