@@ -306,7 +306,8 @@ class EvaluatedLoop:
                     old = held.items[key] if place is array else place._items
                     values = self._merged_items(active, name, old, items[key], nodes)
                     place._items[:] = values
-                    results += [(name, v._node) for v in Parts((values,)).leaves]
+                    leaves = Parts((values,)).leaves
+                    results += [(name, leaf._node) for leaf in leaves]
         for key, array in held.flat.items():
             if key in self.changed:
                 name = partial(held.parts.name_of, array)
