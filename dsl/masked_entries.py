@@ -51,17 +51,17 @@ class MaskedEntries(Composed):
 
     def __bool__(self) -> bool:
         """Refuse to be a condition."""
-        raise self.is_no_array("bool")
+        raise self.refusal("bool")
 
     def __iter__(self) -> Iterator[Any]:
         """Refuse to be a sequence."""
-        raise self.is_no_array("iteration")
+        raise self.refusal("iteration")
 
     def _map(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         found = function(*[unmasked(arg, self._mask) for arg in args])
         return MaskedEntries(found, self._mask)
 
-    def is_no_array(self, construct: str) -> ArrayTypeError:
+    def refusal(self, construct: str) -> ArrayTypeError:
         """Return the error for a function that takes arrays only."""
         return ArrayTypeError(
             construct,

@@ -21,7 +21,7 @@ def whole_map(function: Callable[[Any], Any], value: Any) -> Any:
     """
     if isinstance(value, ArrayBase) or not is_container(value):
         if isinstance(value, MaskedEntries):
-            raise value.is_no_array("lumijit functions of whole arrays")
+            raise value.refusal("a function of whole arrays")
         return function(value)
     return rebuild(value, [whole_map(function, part) for _, part in children(value)])
 

@@ -233,6 +233,8 @@ class TestMaskedEntries:
         assert list(x) == [0, 1, 1, 5]
         with pytest.raises(ArrayTypeError, match="invalid key of type 'MaskedEntries'"):
             x[x[mask] > 0] = 1
+        with pytest.raises(ArrayTypeError, match="a function of whole arrays"):
+            dr.tile(x[mask], 2)
         with pytest.raises(TypeError, match="unhashable"):
             hash(x[mask])
 
