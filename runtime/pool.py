@@ -95,6 +95,9 @@ class _Native:
         self.invoke_all = self._bind(ctypes.PYFUNCTYPE(i32), "invoke_all")
         self.poke = self._bind(ctypes.PYFUNCTYPE(None, pointer), "poke")
         self.cancel = self._bind(ctypes.PYFUNCTYPE(i64, pointer), "cancel")
+        self.run = self._bind(
+            ctypes.PYFUNCTYPE(None, pointer, i64, i64, i32, ctypes.c_char_p), "run"
+        )
         # … and without (calls that may take long).
         self.worker = self._bind(ctypes.CFUNCTYPE(None, pointer, i32), "worker")
         self.drain = self._bind(ctypes.CFUNCTYPE(i32, pointer, i32), "drain")

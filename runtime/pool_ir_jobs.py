@@ -190,7 +190,7 @@ run:
   %end.full = add i64 %begin, %length
   %is_short = icmp ult i64 %size, %end.full
   %end = select i1 %is_short, i64 %size, i64 %end.full
-  call void %fn(i64 %begin, i64 %end, i32 %index, ptr %args)
+  call void @pool_run(ptr %fn, i64 %begin, i64 %end, i32 %index, ptr %args)
   br label %ran
 ran:
   call void @recruit(ptr %pool, i64 %ticket, ptr %record)

@@ -322,7 +322,7 @@ entry:
   br i1 %pending, label %refuse, label %run
 run:
   put i32 0, %pool.CANCEL release
-  call void %fn(i64 0, i64 %size, i32 0, ptr %args)
+  call void @pool_run(ptr %fn, i64 0, i64 %size, i32 0, ptr %args)
   ret i32 1
 refuse:
   ret i32 0
@@ -351,7 +351,7 @@ next:
   %size.at = getelementptr i8, ptr %call, i64 {CALL_SIZE}
   %size = load i64, ptr %size.at
   %args = getelementptr i8, ptr %call, i64 {CALL_ARGS}
-  call void %fn(i64 0, i64 %size, i32 0, ptr %args)
+  call void @pool_run(ptr %fn, i64 0, i64 %size, i32 0, ptr %args)
   %call.n = getelementptr i8, ptr %call, i64 %length
   %k.n = add i64 %k, 1
   %more = icmp ult i64 %k.n, %count

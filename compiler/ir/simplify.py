@@ -23,8 +23,9 @@ from lumijit.compiler.ir.ops.arithmetic import FMA
 from lumijit.compiler.ir.ops.logic import SELECT, SHL_BY, SHR_BY
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.ir.ops.structural import LITERAL
+from lumijit.runtime import cpu
 from lumijit.runtime.config import flags, unusual
-from lumijit.runtime.dtypes import BOOL, DType
+from lumijit.runtime.dtypes import BOOL, FLOAT32, FLOAT64, DType
 
 Rule = Callable[[Node, Node], Node | None]
 
@@ -56,6 +57,8 @@ _ON_INTEGERS: dict[Op, Callable[[Any, Any], Any]] = {
 # What other operations on literals give, which a program does again and again.
 _folded: dict[tuple[Any, ...], Any] = {}
 _REMEMBERED = 4096
+# The smallest normal numbers; results of kernels below them are zero (`pool_ir`).
+_SMALLEST = {FLOAT32: 2.0**-126, FLOAT64: 2.0**-1022} if cpu.machine_is_x86() else {}
 
 
 def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
@@ -78,8 +81,18 @@ def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:
             value = op.reference(*[np.asarray(v) for v in values])
         if len(_folded) >= _REMEMBERED:
             _folded.clear()
-        number = _folded[key] = result.wrap(np.asarray(value).item())
+        number = _flushed(result, np.asarray(value).item(), args)
+        _folded[key] = number
     return trace.literal(result, number, size)
+
+
+def _flushed(t: DType, number: Any, args: tuple[Node, ...]) -> Any:
+    """Return a result as kernels leave it: zero if it is denormal and was computed."""
+    number = t.wrap(number)
+    if t not in _SMALLEST or not abs(number) < _SMALLEST[t]:
+        return number
+    is_operand = any(a.type is t and abs(a.attr) == abs(number) for a in args)
+    return number if is_operand else math.copysign(0.0, number)
 
 
 def unary(op: Op, a: Node) -> Node | None:

@@ -7,7 +7,6 @@ type, which computes a single number when literals meet.
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from typing import Any
 
@@ -16,13 +15,8 @@ import numpy as np
 from lumijit.compiler.emit.builder import Builder
 from lumijit.compiler.ir.ops.record import Op
 from lumijit.compiler.launch import kernels, named_kernels
-from lumijit.runtime import device
+from lumijit.runtime import device, workers
 from lumijit.runtime.dtypes import DType
-
-# The signature of kernels; one that runs for a microsecond keeps the interpreter.
-_FUNCTION = ctypes.PYFUNCTYPE(
-    None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
-)
 
 
 def compute(op: Op, t: DType, values: list[Any]) -> Any:
@@ -34,7 +28,7 @@ def compute(op: Op, t: DType, values: list[Any]) -> Any:
     places.append(np.empty(width, t.numpy))
     addresses = [place.ctypes.data for place in places]
     slots = struct.pack(f"<{len(addresses)}Q", *addresses)
-    _FUNCTION(kernel.kernel.address)(0, 1, 0, slots)
+    workers.run_at_once(kernel.kernel.address, slots)
     return places[-1][0]
 
 

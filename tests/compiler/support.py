@@ -18,6 +18,7 @@ from lumijit.compiler.record import regions
 from lumijit.runtime import buffers
 from lumijit.runtime.compiled import is_compiled
 from lumijit.runtime.dtypes import DType
+from tests.verifier.interpret import flushed as flushed
 from tests.verifier.interpret import interpret
 
 Array = np.ndarray[Any, Any]

@@ -43,6 +43,7 @@ from tests.compiler.support import (
     check,
     data,
     edge_values,
+    flushed,
     lit,
 )
 
@@ -102,7 +103,8 @@ def test_rules_with_a_literal(op: Op, t: DType) -> None:
             # Quotients of too many digits give NaN (see test_ops).
             assert (np.isnan(found) >= np.isnan(right)).all()
             found, right = found[~np.isnan(found)], right[~np.isnan(found)]
-        assert_same(found, right)
+        # (x * 1 and the like are x, which isn't computed.)
+        assert_same(flushed(found), flushed(right))
 
 
 @pytest.mark.parametrize("t", [*FLOATS], ids=lambda t: t.short)
@@ -221,7 +223,7 @@ def test_fma_rules(t: DType) -> None:
                 ]
                 with np.errstate(all="ignore"):
                     right = ar.FMA.reference(*plain)  # type: ignore[misc]
-                assert_same(data(node), right, ulps)
+                assert_same(flushed(data(node)), flushed(right), ulps)
 
 
 def test_fma_of_literals_rounds_once() -> None:

@@ -135,7 +135,9 @@ _REFUSED = r".*= \['!'"
 #: = our result`. NumPy and double precision are asked first.
 DRAWN = {
     r".*\b(nan|inf)\b.* = ": "at infinities and NaN as NumPy, also of complex numbers",
-    r".*\de-(3[89]|4\d|30\d|5)\b.* = ": "denormals aren't cleared",
+    r".*\de-(3[89]|4\d|30\d|5)\b.* = ": (
+        "denormal operands aren't taken for 0, and in `scalar` results are kept"
+    ),
     r".*dr\.backward.* = .*\b(nan|inf)": (
         "no derivative outside of the domain and at poles, where Dr.Jit has numbers"
     ),

@@ -44,7 +44,7 @@ from lumijit.compiler.ir.ops.structural import (
 )
 from lumijit.compiler.ir.region_types import Block, Region
 from lumijit.compiler.ir.roles import operand, written_deps
-from lumijit.runtime import buffers, workers
+from lumijit.runtime import buffers, cpu, workers
 from lumijit.runtime.dtypes import DType
 
 Array = np.ndarray[Any, Any]
@@ -58,6 +58,20 @@ _UPDATES: dict[str, Callable[[Array, Array], Array]] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
 }
+
+
+def flushed(values: Array, operands: Iterable[Array] = ()) -> Array:
+    """Return what kernels leave of results: on x86, zeros in place of denormals.
+
+    Those that are one of the operands weren't computed, and are kept.
+    """
+    if values.dtype.name not in ("float32", "float64") or not cpu.machine_is_x86():
+        return values
+    is_small = np.abs(values) < np.finfo(values.dtype).smallest_normal
+    for operand_ in operands:
+        if operand_.dtype == values.dtype:
+            is_small &= np.abs(operand_) != np.abs(values)
+    return np.where(is_small, np.copysign(values.dtype.type(0), values), values)
 
 
 def interpret(nodes: Iterable[Node]) -> list[Array]:
@@ -120,7 +134,8 @@ class _Interpreter:
             args = [self.values[id(dep)] for dep in node.deps]
             if node.attr is not None:
                 args.append(node.attr)
-            return np.asarray(op.reference(*args)).astype(node.type.numpy, copy=False)
+            found = np.asarray(op.reference(*args)).astype(node.type.numpy, copy=False)
+            return flushed(found, [a for a in args if isinstance(a, np.ndarray)])
         compute = _STRUCTURAL.get(op)
         assert compute is not None, f"{op.name} has no value outside its region"
         return compute(self, node, mask)

@@ -89,7 +89,10 @@ def _lgamma_of_positive(b: Builder, t: DType, a: str) -> str:
     u = b.select(t, is_below, b.sub(t, a, 1.0), u)
     u = b.select(t, is_lowest, a, u)
     factors = b.select(t, is_below, a, factors)
-    factors = b.select(t, is_lowest, b.fma(t, a, a, a), factors)
+    # (Of the smallest numbers, a (a + 1) would be zero, not `a`.)
+    is_tiny = b.compare("olt", t, a, 2.0**-60)
+    lowest = b.select(t, is_tiny, a, b.fma(t, a, a, a))
+    factors = b.select(t, is_lowest, lowest, factors)
     is_large = b.compare("oge", t, a, start)
     log = _log(b, t, b.select(t, is_large, a, factors))
     base = b.mul(t, u, polynomial(b, t, u, _LGAMMA[t.bits]))
@@ -109,7 +112,7 @@ def lgamma(b: Builder, t: DType, x: str) -> str:
 
     Max 6.5 ulp in single, 5 in double precision for x > 0.
     """
-    # Closer to 0 than this, it is lgamma |x|, and the sine may be a denormal.
+    # Closer to 0 than this, it is lgamma |x|, and the sine may be too small a number.
     is_negative = b.compare("olt", t, x, -(2.0**-60))
     one = b.const(t, 1.0)
     a = b.select(t, is_negative, b.sub(t, one, x), fabs(b, t, x))
@@ -118,6 +121,7 @@ def lgamma(b: Builder, t: DType, x: str) -> str:
     reflected = b.sub(t, math.log(math.pi), b.add(t, _log(b, t, sine), y))
     y = b.select(t, is_negative, reflected, y)
     # Poles, where the sine is 0; at large positive integers it is, too.
-    pole = b.select(t, b.compare("ole", t, x, 0.0), INF, y)
+    pole = b.select(t, is_negative, INF, y)
     y = b.select(t, b.compare("oeq", t, sine, 0.0), pole, y)
+    y = b.select(t, b.compare("oeq", t, x, 0.0), INF, y)
     return b.select(t, b.compare("oeq", t, fabs(b, t, x), INF), INF, y)

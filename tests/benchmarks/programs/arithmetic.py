@@ -38,6 +38,20 @@ def transcend(n: int) -> Program:
     return program
 
 
+@case("arithmetic", 2 * M)
+def decay(n: int) -> Program:
+    """Products of 2 M values that fall below the normal numbers."""
+    x = ready(dr.arange(Float, n) * (104.0 / n))
+
+    def program() -> Float:
+        result = dr.exp(-x)
+        for _ in range(10):
+            result = result * 0.5 + dr.exp(-x) * 0.25
+        return result
+
+    return program
+
+
 @case("arithmetic", M // 2)
 def transcend_f64(n: int) -> Program:
     """A mix of transcendental functions of 512 K doubles."""
