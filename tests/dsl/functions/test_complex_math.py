@@ -127,7 +127,8 @@ def test_no_overflow_on_the_way(scale: float) -> None:
     assert complex(dr.acosh(z)) == pytest.approx(cmath.acosh(wide), rel=1e-6)
     assert complex(dr.asin(z)) == pytest.approx(cmath.asin(wide), rel=1e-6)
     assert complex(dr.atanh(z)) == pytest.approx(cmath.atanh(wide), rel=1e-6)
-    if scale < 1.5e38:
+    # (A quotient's denominator has to be a normal number.)
+    if 1e-38 <= scale < 1.5e38:
         assert complex(z / z) == 1
 
 
