@@ -25,6 +25,7 @@ from lumijit.compiler.ir.ops.structural import (
     SCATTER_ERROR,
     SCATTER_FETCH,
     SCATTER_INC,
+    SYMBOLIC,
 )
 from lumijit.compiler.ir.region_types import Block
 from lumijit.compiler.ir.roles import is_effect
@@ -33,6 +34,7 @@ from lumijit.compiler.lower.packet.access import Access
 from lumijit.compiler.lower.packet.calls import lower_call
 from lumijit.compiler.lower.packet.divergence import Divergence
 from lumijit.compiler.lower.packet.gathers import Gathers
+from lumijit.compiler.lower.packet.invariants import invariants
 from lumijit.compiler.lower.packet.late import Late
 from lumijit.compiler.lower.packet.loops import lower_loop
 from lumijit.compiler.lower.packet.matrices import Matrices
@@ -45,7 +47,7 @@ from lumijit.compiler.lower.packet.state import PacketState
 from lumijit.compiler.lower.packet.stores import Stores
 from lumijit.compiler.lower.packet.uniform import Found, Uniform
 from lumijit.compiler.plan.program import Program
-from lumijit.runtime.dtypes import INT32, UINT32
+from lumijit.runtime.dtypes import BOOL, INT32, UINT32
 
 
 class PacketLowering(PacketState):
@@ -73,6 +75,8 @@ class PacketLowering(PacketState):
         scratch = Scratch(self, self.uniform)
         self.scratch = scratch
         self.divergence = Divergence(self, self.uniform, scratch)
+        # What has been computed before the loop that it stands in.
+        self.early: set[Node] = set()
 
     # The kernel as a whole
 
@@ -171,12 +175,27 @@ class PacketLowering(PacketState):
         """Lower one node, whose operands have been lowered."""
         if node not in self.demand.wanted or node in self.runs.late.nodes:
             return
-        if node in self.moves.nodes:
+        if node in self.moves.nodes or node in self.early:
             return
         if self.stores.waiting:
             self.stores.before(node)
         if node not in self.uniform.needed or not self.uniform.lower(node):
             super().node(node)
+
+    def loop(self, node: Node) -> None:
+        """Lower a loop, and before it what it computes alike in each of its turns."""
+        fixed = {*self.runs.late.nodes, *self.moves.nodes}
+        found = invariants(node, self.demand.wanted, fixed)
+        self.early.difference_update(found)
+        for inner, operands in found.items():
+            if inner.op is SYMBOLIC:
+                self.bind_argument(inner, operands[0])
+            else:
+                self.node(inner)
+            if inner.type is BOOL and inner in self.values:
+                self.values[inner] = self.b.wide(self.values[inner])
+        self.early.update(found)
+        lower_loop(self.divergence, node)
 
     def load(self, node: Node) -> str:
         """Read the lanes' entries of an array."""
@@ -213,7 +232,7 @@ PacketLowering.methods = {
     SCATTER_ERROR: lambda low, node: low.access.scatter_error(node),
     SCATTER_FETCH: lambda low, node: low.access.scatter_fetch(node),
     SCATTER_CAS: lambda low, node: low.access.scatter_cas(node),
-    LOOP: lambda low, node: lower_loop(low.divergence, node),
+    LOOP: lambda low, node: low.loop(node),
     BRANCH: lambda low, node: low.divergence.branch(node),
     CALL: lambda low, node: lower_call(low.divergence, node),
 }

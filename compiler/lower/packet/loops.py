@@ -152,9 +152,7 @@ def _enter_arguments(flow: Divergence, frame: Frame) -> None:
         elif k in frame.scalars:
             low.values[arg] = flow.uniform.spread(arg.type, scalars[arg])
         elif loop.body.outputs[k] is arg and arg in flow.demand.wanted:
-            low.values[arg] = low.values[init]
-            if init in scalars:
-                scalars[arg] = scalars[init]
+            low.bind_argument(arg, init)
 
 
 def _test(flow: Divergence, frame: Frame, active: str) -> str:

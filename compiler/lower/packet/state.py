@@ -45,6 +45,12 @@ class PacketState(Lowering):
         """Lower a node, whose operands have been lowered, wherever it is wanted."""
         super().node(node)
 
+    def bind_argument(self, arg: Node, init: Node) -> None:
+        """Give a loop's argument that stays as it is its value."""
+        self.values[arg] = self.values[init]
+        if init in self.scalars:
+            self.scalars[arg] = self.scalars[init]
+
     @contextmanager
     def scalar_code(self) -> Iterator[Builder]:
         """Write code of scalars, among that of packets."""
