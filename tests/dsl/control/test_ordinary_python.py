@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,6 +68,17 @@ def methods_that_change_numbers_and_lists(k: Any, x: Any) -> Any:
         path.bounce(i)
         i += 1
     return path.throughput, path.depth, *path.hits, i
+
+
+@program
+def dictionaries_that_objects_of_python_have(k: Any, x: Any) -> Any:
+    space, call = SimpleNamespace(a=x + 0, b=0), partial(dict, c=x + 0)
+    for i in range(k):
+        space.__dict__["a"] = space.a * 0.5 + i
+        call.keywords["c"] = call.keywords["c"] + x
+    if x > 1:
+        space.__dict__["b"] = k + 1
+    return space.a, space.b, call()["c"]
 
 
 @program
