@@ -7,7 +7,7 @@ functions that know nothing of arrays. Gradients are compared with differences.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -79,6 +79,26 @@ def dictionaries_that_objects_of_python_have(k: Any, x: Any) -> Any:
     if x > 1:
         space.__dict__["b"] = k + 1
     return space.a, space.b, call()["c"]
+
+
+@dataclass
+class Compared:
+    a: Any
+    b: Any
+
+    def __eq__(self, other: Any) -> Any:
+        return self.a == other.a
+
+
+@program
+def structs_that_compare_with_their_like_only(k: Any, x: Any) -> Any:
+    pair, low = Compared(x + 0, 1), Compared(x * 0, 2)
+    for i in range(k):
+        for field in fields(pair):
+            setattr(pair, field.name, getattr(pair, field.name) * 0.5 + i)
+        if pair == low:
+            break
+    return pair.a, pair.b
 
 
 @program
