@@ -12,6 +12,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lumijit as lj
@@ -99,6 +100,23 @@ def structs_that_compare_with_their_like_only(k: Any, x: Any) -> Any:
         if pair == low:
             break
     return pair.a, pair.b
+
+
+@program
+def numbers_of_numpy_that_come_to_differ(k: Any, x: Any) -> Any:
+    space = SimpleNamespace(count=np.int64(1), weights=[np.float32(0.5)])
+    total, i, is_low, last = np.float64(0), np.int32(0), np.bool_(False), 0
+    while i < k:
+        last = space.count
+        space.count += i
+        space.weights[0] *= 2
+        total = total + x
+        if total < 0:
+            is_low = np.bool_(True)
+        i += 1
+    for j in range(np.int32(1), k, np.int8(2)):
+        total = total + j
+    return total * space.weights[0], space.count, last, is_low
 
 
 @program
