@@ -73,7 +73,8 @@ def methods_that_change_numbers_and_lists(k: Any, x: Any) -> Any:
 
 @program
 def dictionaries_that_objects_of_python_have(k: Any, x: Any) -> Any:
-    space, call = SimpleNamespace(a=x + 0, b=0), partial(dict, c=x + 0)
+    space = SimpleNamespace(a=x + 0, b=0)
+    call: Any = partial(dict, c=x + 0)
     for i in range(k):
         space.__dict__["a"] = space.a * 0.5 + i
         call.keywords["c"] = call.keywords["c"] + x
