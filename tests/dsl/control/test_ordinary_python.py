@@ -120,6 +120,53 @@ def numbers_of_numpy_that_come_to_differ(k: Any, x: Any) -> Any:
     return total * space.weights[0], space.count, last, is_low
 
 
+@lj.syntax
+def returned_before_loops(k: Any, x: Any, turns: list[Any]) -> Any:
+    try:
+        if x > 0:
+            return x * 2
+    finally:
+        for i in range(k):
+            if i == 2:
+                break
+            turns[0] += 1
+    return x - 100
+
+
+@program
+def a_return_on_its_way_through_a_loop_with_a_break(k: Any, x: Any) -> Any:
+    turns = [k * 0]
+    return returned_before_loops(k, x, turns), *turns
+
+
+@program
+def jumps_on_their_way_through_loops_with_jumps(k: Any, x: Any) -> Any:
+    total, count = x * 0, k * 0
+    for i in range(4):
+        try:
+            try:
+                if x * i > 3:
+                    break
+                if k == i:
+                    continue
+            finally:
+                for j in range(3):
+                    if j > k:
+                        continue
+                    if x < j:
+                        break
+                    count += 1
+            total = total + x
+        finally:
+            i = 0
+            while True:
+                i += 1
+                if i > k:
+                    break
+                total = total * 0.5 + 1
+    return total, count
+
+
 @program
 def a_list_that_a_function_replaces(k: Any, x: Any) -> Any:
     path = Path(x)
