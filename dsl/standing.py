@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import ref
 
+import numpy as np
+
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder, wrap
 from lumijit.compiler.ir.nodes import Node
 
-_NUMBERS = (int, float)
+_NUMBERS = (int, float, np.integer, np.floating)
 #: The arrays, weakly, by their ids; operators ask whether there are any.
 STANDING: dict[int, Any] = {}
 

@@ -171,7 +171,7 @@ class Reach:
     def leave(self, containers: Sequence[Any]) -> None:
         """Leave state out, but not its methods; note if others hold a part of it."""
         arrays = {id(v) for v in containers if isinstance(v, ArrayBase)}
-        keys = {id(v) for v in containers if id(v) not in arrays and v != ()}
+        keys = {id(v) for v in containers if type(v) is not tuple or v} - arrays
         self.is_shared |= not self.seen.isdisjoint(keys - self.state)
         self.state |= keys
         self._arguments |= arrays

@@ -37,7 +37,7 @@ from lumijit.spec import TENSOR
 from lumijit.syntax.undefined import Undefined
 from lumijit.undeclared import differs, undeclared
 
-NUMBERS = (bool, int, float)
+NUMBERS = (bool, int, float, np.integer, np.floating, np.bool_)
 _WITHOUT = (list, tuple, dict)
 _MUTABLE = (set, deque, *COPIED)
 MODES = ("scalar", "symbolic", "evaluated", None)
@@ -174,7 +174,8 @@ def never_ends(construct: str, reason: str) -> StateError:
 
 def type_of_numbers(numbers: Iterable[Any], mask_type: type[Any]) -> type[Any]:
     """Return the array type that holds Python numbers next to masks of a type."""
-    value = max(numbers, key=lambda v: (issubclass(v.__class__, float), abs(v)))
+    values = map(_of_python, numbers)
+    value = max(values, key=lambda v: (issubclass(v.__class__, float), abs(v)))
     if isinstance(value, bool):
         return mask_type
     if issubclass(value.__class__, int):
@@ -186,10 +187,16 @@ def type_of_numbers(numbers: Iterable[Any], mask_type: type[Any]) -> type[Any]:
     return result
 
 
+def _of_python(value: Any) -> Any:
+    """Return a number of NumPy as Python's, and anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def common_type(a: Any, b: Any, mask_type: type[Any]) -> type[Any] | None:
     """Return the array type that holds both of two leaves; None if there is none."""
     if type(a) is type(b) and is_array(a):
         return type(a)
+    a, b = _of_python(a), _of_python(b)
     if is_array(a) and isinstance(b, NUMBERS):
         return _holding(type(a), b)
     if is_array(b) and isinstance(a, NUMBERS):
@@ -227,7 +234,8 @@ def describe(value: Any) -> str:
     if isinstance(value, FlatArray):
         return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}[{value._node.size}]"
     if isinstance(value, NUMBERS):
-        return f"Python {cls.__name__} {value!r}"
+        whose = "NumPy" if isinstance(value, np.generic) else "Python"
+        return f"{whose} {cls.__name__} {value}"
     if traits.is_array_v(value):
         return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}"
     if isinstance(value, (str, bytes, complex)):

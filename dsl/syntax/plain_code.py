@@ -13,6 +13,7 @@ from typing import Any
 import gast
 
 from lumijit.syntax import build
+from lumijit.syntax.block_statements import Writer
 from lumijit.syntax.control_tree import (
     Compound,
     For,
@@ -35,12 +36,19 @@ SPLIT = PREFIX + "split"
 class NativeWriter:
     """Writes the plain form of one function."""
 
-    def __init__(self, regions: RegionWriter, refuse: str) -> None:
-        """Go over to `regions` for arrays; with `refuse`, refuse them instead."""
+    def __init__(
+        self, regions: RegionWriter, refuse: str, is_final: bool = False
+    ) -> None:
+        """Go over to `regions` for arrays; with `refuse`, refuse them instead.
+
+        With `is_final`, the block of a `finally` is written: no jump leaves it, and
+        those that are on their way have raised their flags.
+        """
         self.regions = regions
         self.definitions = regions.definitions
         self.rewriter = regions.rewriter
         self.refuse = refuse
+        self.is_final = is_final
         #: Pieces of the enclosing loops, innermost last.
         self.loops: list[LoopPieces] = []
         #: Whether the plain code tests for split mode.
@@ -115,8 +123,32 @@ class NativeWriter:
             inner = NativeWriter(self.regions, node.plain_only)
             statement = self.regions.block_statement(node, inner.block, bound)
         else:
-            statement = self.regions.block_statement(node, self.block, bound)
+            statement = self.regions.block_statement(node, self._part_of(node), bound)
         return [statement]
+
+    def _part_of(self, node: Compound) -> Writer:
+        """Return what writes the blocks of a statement."""
+        final = next((body for _, name, body in node.parts if name == "finalbody"), [])
+
+        def write(nodes: list[Statement], bound: set[str]) -> list[Any]:
+            is_final = nodes is final and not self.refuse
+            return (self._final if is_final else self.block)(nodes, bound)
+
+        return write
+
+    def _final(self, nodes: list[Statement], bound: set[str]) -> list[Any]:
+        """Write the block of a `finally`, which may begin in split mode and ends so."""
+        inner = NativeWriter(self.regions, "", is_final=True)
+        statements = inner.block(nodes, bound)
+        if not nodes or not _sets_split(statements):
+            return statements
+        self.tests_split = True
+        kept = self.definitions.new_name("kept")
+        start = [build.assign(kept, build.name(SPLIT)), _set_split(False)]
+        end = build.assign(SPLIT, build.name(kept))
+        first = nodes[0].stmt
+        added = [build.located(statement, first) for statement in (*start, end)]
+        return [*added[:-1], *statements, added[-1]]
 
     # Branches.
 
@@ -190,13 +222,14 @@ class NativeWriter:
         bound |= flags
         lower = build.constant(False)
         statements = [build.assign(f, lower) for f in sorted(flags - {RESULT})]
-        statements.append(build.assign(RESULT, build.call("no_result")))
+        if RESULT in flags:
+            statements.append(build.assign(RESULT, build.call("no_result")))
         statements.append(_set_split(True))
         return statements
 
     def _all_flags(self) -> set[str]:
         """List the flags that jumps of the current place may raise."""
-        flags = {RETURNED, RESULT}
+        flags = set() if self.is_final else {RETURNED, RESULT}
         for pieces in self.loops:
             flags |= {*pieces.exits, pieces.continue_flag} - {""}
         return flags
@@ -348,6 +381,11 @@ class NativeWriter:
 
 def _nests(node: If) -> bool:
     return any(map(may_split, (*node.body, *node.orelse)))
+
+
+def _sets_split(statements: list[Any]) -> bool:
+    """Tell whether statements go over to split mode, or end it."""
+    return any(SPLIT in effects_of(statement).writes for statement in statements)
 
 
 def _set_split(value: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from lumijit.runtime import errors
@@ -46,10 +47,17 @@ def item(start: Any, step: Any, count: Any) -> Any:
     return targets.as_number(start + count * step)
 
 
+def _whole(bound: Any) -> Any:
+    """Return another integer, such as NumPy's, as Python's; others as they are."""
+    is_other = not isinstance(bound, int) and hasattr(type(bound), "__index__")
+    return index(bound) if is_other else bound
+
+
 def make_range(*bounds: Any) -> Any:
     """Make Python's range, or an `ArrayRange` if a bound is an array."""
     if not any(map(targets.is_array, bounds)):
         return targets.plain_range(*bounds)
+    bounds = tuple([b if targets.is_array(b) else _whole(b) for b in bounds])
     for bound in bounds:
         integral = isinstance(bound, int) or targets.is_integer_array(bound)
         if not integral:

@@ -398,9 +398,19 @@ def _keep(cell: Any) -> None:
 
 
 def _runs_code(cls: type[Any], name: str) -> bool:
-    """Tell whether assigning an attribute calls code: what that changes is found."""
-    found = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
-    is_slot = found is None or isinstance(found, MemberDescriptorType)
+    """Tell whether assigning an attribute calls code: what that changes is found.
+
+    Members of C types, which may be read-only, count as code; slots don't.
+    """
+    found, has_slots = next(
+        (
+            (vars(c)[name], "__slots__" in vars(c))
+            for c in cls.__mro__
+            if name in vars(c)
+        ),
+        (None, True),
+    )
+    is_slot = has_slots and isinstance(found, MemberDescriptorType)
     is_own = hasattr(cls.__setattr__, "__code__")
     return (not is_slot and hasattr(type(found), "__set__")) or is_own
 

@@ -226,6 +226,10 @@ def test_numbers_become_arrays(mode: str) -> None:
     third = lj.switch(index, [lambda: True] * 3, mode=mode)
     assert type(third) is Bool
     assert lanes(third) == [True, True, True, False]
+    of_numpy = [lambda: np.int8(1), lambda: 2, lambda: np.float32(2.5)]
+    fourth = lj.switch(index, of_numpy, mode=mode)
+    assert type(fourth) is Float
+    assert lanes(fourth) == [1, 2, 2.5, 0]
 
 
 @pytest.mark.parametrize("mode", MODES)

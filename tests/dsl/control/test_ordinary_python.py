@@ -7,9 +7,12 @@ functions that know nothing of arrays. Gradients are compared with differences.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lumijit as lj
@@ -66,6 +69,102 @@ def methods_that_change_numbers_and_lists(k: Any, x: Any) -> Any:
         path.bounce(i)
         i += 1
     return path.throughput, path.depth, *path.hits, i
+
+
+@program
+def dictionaries_that_objects_of_python_have(k: Any, x: Any) -> Any:
+    space = SimpleNamespace(a=x + 0, b=0)
+    call: Any = partial(dict, c=x + 0)
+    for i in range(k):
+        space.__dict__["a"] = space.a * 0.5 + i
+        call.keywords["c"] = call.keywords["c"] + x
+    if x > 1:
+        space.__dict__["b"] = k + 1
+    return space.a, space.b, call()["c"]
+
+
+@dataclass
+class Compared:
+    a: Any
+    b: Any
+
+    def __eq__(self, other: Any) -> Any:
+        return self.a == other.a
+
+
+@program
+def structs_that_compare_with_their_like_only(k: Any, x: Any) -> Any:
+    pair, low = Compared(x + 0, 1), Compared(x * 0, 2)
+    for i in range(k):
+        for field in fields(pair):
+            setattr(pair, field.name, getattr(pair, field.name) * 0.5 + i)
+        if pair == low:
+            break
+    return pair.a, pair.b
+
+
+@program
+def numbers_of_numpy_that_come_to_differ(k: Any, x: Any) -> Any:
+    space = SimpleNamespace(count=np.int64(1), weights=[np.float32(0.5)])
+    total, i, is_low, last = np.float64(0), np.int32(0), np.bool_(False), 0
+    while i < k:
+        last = space.count
+        space.count += i
+        space.weights[0] *= 2
+        total = total + x
+        if total < 0:
+            is_low = np.bool_(True)
+        i += 1
+    for j in range(np.int32(1), k, np.int8(2)):
+        total = total + j
+    return total * space.weights[0], space.count, last, is_low
+
+
+@lj.syntax
+def returned_before_loops(k: Any, x: Any, turns: list[Any]) -> Any:
+    try:
+        if x > 0:
+            return x * 2
+    finally:
+        for i in range(k):
+            if i == 2:
+                break
+            turns[0] += 1
+    return x - 100
+
+
+@program
+def a_return_on_its_way_through_a_loop_with_a_break(k: Any, x: Any) -> Any:
+    turns = [k * 0]
+    return returned_before_loops(k, x, turns), *turns
+
+
+@program
+def jumps_on_their_way_through_loops_with_jumps(k: Any, x: Any) -> Any:
+    total, count = x * 0, k * 0
+    for i in range(4):
+        try:
+            try:
+                if x * i > 3:
+                    break
+                if k == i:
+                    continue
+            finally:
+                for j in range(3):
+                    if j > k:
+                        continue
+                    if x < j:
+                        break
+                    count += 1
+            total = total + x
+        finally:
+            i = 0
+            while True:
+                i += 1
+                if i > k:
+                    break
+                total = total * 0.5 + 1
+    return total, count
 
 
 @program
