@@ -21,12 +21,13 @@ from typing import Any, NamedTuple
 
 from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.contexts import on_error
+from lumijit.runtime.errors import SyntaxTransformError
 from lumijit.syntax.attempts import Inputs
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
 from lumijit.syntax.nesting import called_by
 from lumijit.syntax.object_state import ObjectState
-from lumijit.syntax.places import SourcePlace
+from lumijit.syntax.places import SourcePlace, syntax_error
 from lumijit.syntax.slots import Attribute, Slot
 from lumijit.syntax.undefined import Undefined
 
@@ -224,6 +225,13 @@ class Site:
         """Where those are that they only get."""
         never = self.excluded.union(self.outs)
         return [i for i, name in enumerate(self.ins) if name not in never]
+
+    def error(
+        self, problem: str, fix: str, place: SourcePlace | None = None
+    ) -> SyntaxTransformError:
+        """Word an error about the construct, or about a place inside of it."""
+        where = self.filename, self.function, place or self.place
+        return syntax_error(*where, problem, fix)
 
     def __str__(self) -> str:
         """Name the construct and its line."""
