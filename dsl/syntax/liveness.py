@@ -317,22 +317,14 @@ class DefiniteAssignment:
         return None if after is None or ended is None else after | ended
 
     def _check(self, bound: set[str], *parts: Any) -> None:
-        for part in parts:
-            if part is not None:
-                self._check_reads(part, bound)
-
-    def _check_reads(self, part: Any, bound: set[str]) -> None:
-        for name in _direct_reads(part):
-            if name.id not in bound:
-                self.unsure[id(name)] = name
-                self.unsure_names.add(name.id)
-        self.unsure_names |= effects_of(part).captured - bound
-
-
-def _direct_reads(node: Any) -> list[Any]:
-    """List the variable reads in this scope itself, outside inner functions."""
-    names = [part for part in own_parts(node) if isinstance(part, gast.Name)]
-    return [name for name in names if isinstance(name.ctx, gast.Load)]
+        """Find reads in this scope itself, and what inner functions capture."""
+        given = [part for part in parts if part is not None]
+        for part in own_parts(*given):
+            is_read = isinstance(part, gast.Name) and isinstance(part.ctx, gast.Load)
+            if is_read and part.id not in bound:
+                self.unsure[id(part)] = part
+                self.unsure_names.add(part.id)
+        self.unsure_names |= effects_of(*given).captured - bound
 
 
 def _meet(a: set[str] | None, b: set[str] | None) -> set[str] | None:

@@ -8,6 +8,7 @@ enclosing loop, is run in its vectorized form too: `_lj_split` says so.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import gast
@@ -78,7 +79,7 @@ class NativeWriter:
             in_split_mode = build.name(SPLIT)
             self.tests_split = True
             if finish is not None:
-                split += build.duplicate(finish)
+                split += copy.deepcopy(finish)
                 exit_ = build.branch(in_split_mode, split, [])
                 result.append(build.located(exit_, node.stmt))
                 continue
@@ -142,7 +143,7 @@ class NativeWriter:
         if ending is not None:
             rest, finish = ending
             vectorized += self._split_rest(node, rest, before)
-            vectorized += build.duplicate(finish)
+            vectorized += copy.deepcopy(finish)
         if mode is not None:
             mode = self.rewriter.rewrite(mode)
         is_false = false_test(temp, mode)
