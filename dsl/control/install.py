@@ -35,6 +35,7 @@ from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
 from lumijit.pytree import Parts, kind_of
+from lumijit.runtime.class_facts import ClassFacts
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.standing import settle, stand
@@ -50,25 +51,17 @@ def _is_array(value: Any) -> bool:
     return not _runs_plain()
 
 
-class _Trees(dict[Any, "bool | None"]):
-    """Of classes, whether their objects are trees; None: ask for what is in one."""
-
-    def __missing__(self, cls: Any) -> bool | None:
-        found: bool | None = not issubclass(cls, ArrayBase) and cls not in PLAIN
-        if found and issubclass(cls, tuple) and not hasattr(cls, "DRJIT_STRUCT"):
-            found = None
-        elif found:
-            found = issubclass(cls, (list, dict)) or hasattr(cls, "DRJIT_STRUCT")
-            found |= not issubclass(cls, type) and dataclasses.is_dataclass(cls)
-        if "<locals>" not in cls.__qualname__:
-            if len(self) >= _KNOWN:
-                self.clear()
-            self[cls] = found
-        return found
+def _are_trees(cls: Any) -> bool | None:
+    """Tell whether objects of a class are trees; None: ask for what is in one."""
+    if issubclass(cls, ArrayBase) or cls in PLAIN:
+        return False
+    if issubclass(cls, tuple) and not hasattr(cls, "DRJIT_STRUCT"):
+        return None
+    is_struct = issubclass(cls, (list, dict)) or hasattr(cls, "DRJIT_STRUCT")
+    return is_struct or (not issubclass(cls, type) and dataclasses.is_dataclass(cls))
 
 
-_KNOWN = 1024
-_trees = _Trees()
+_trees = ClassFacts(_are_trees)
 
 
 def _is_tree(value: Any) -> bool:

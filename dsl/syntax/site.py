@@ -20,6 +20,7 @@ from types import (
 from typing import Any, NamedTuple
 
 from lumijit.runtime.cached_properties import cached_property
+from lumijit.runtime.class_facts import ClassFacts
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.errors import SyntaxTransformError
 from lumijit.syntax.attempts import Inputs
@@ -263,20 +264,8 @@ def _label_of(name: str) -> str:
     return f"<{stem}>"
 
 
-class _Constant(dict[Any, bool]):
-    """Whether values of classes are constants; not of classes in functions."""
-
-    def __missing__(self, cls: Any) -> bool:
-        found = issubclass(cls, _CONSTANTS)
-        if "<locals>" not in cls.__qualname__:
-            if len(self) >= _KNOWN:
-                self.clear()
-            self[cls] = found
-        return found
-
-
-_KNOWN = 1024
-_is_constant: Callable[[Any], bool] = _Constant().__getitem__
+_are_constant = ClassFacts(lambda cls: issubclass(cls, _CONSTANTS))
+_is_constant: Callable[[Any], bool] = _are_constant.__getitem__
 
 
 class SiteState(ObjectState):
