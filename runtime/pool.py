@@ -22,9 +22,8 @@ from itertools import starmap
 from struct import Struct
 from typing import Any, Final, TypeVar
 
-from lumijit.runtime import cache, cgroup, cpu, pool_ir
+from lumijit.runtime import cgroup, cpu, pool_ir
 from lumijit.runtime import pool_layout as layout
-from lumijit.runtime.digest import blake2b
 from lumijit.runtime.settings import settings
 
 T = TypeVar("T")
@@ -74,12 +73,8 @@ class _Native:
     def __init__(self) -> None:
         target = pool_ir.platform_for(sys.platform, platform.machine())
         text = pool_ir.pool_ir(target)
-        digest = blake2b(text.encode(), digest_size=20).digest()
-        key = cache.full_key(b"pool" + digest, cpu.environment_key())
         # Without optimisations it is built in 7 ms, with them in 34; it runs as fast.
-        self.addresses, self.tracker = cpu.link_stored(
-            key, lambda: cpu.compile_ir(text, opt_level=0), pool_ir.SYMBOLS
-        )
+        self.addresses, self.tracker = cpu.link_text(b"pool", text, 0, pool_ir.SYMBOLS)
         self.has_futex = (
             sys.platform == "linux"
             and target.futex_number != 0
