@@ -273,16 +273,12 @@ def _cut(construct: str, value: Any, where: Any, axis: int) -> list[Any]:
     place = checked_axis(construct, axis, value.ndim)
     size = value.shape[place]
     if isinstance(where, (list, tuple)):
-        ends = [0, *where, size]
-        chosen = [slice(a, b) for a, b in pairwise(ends)]
-        if where:
-            chosen[-1] = slice(where[-1], None)
+        ends = [0, *where, None]
     else:
         count = _checked_count(construct, where)
         ends = [k * (size // count) + min(k, size % count) for k in range(count + 1)]
-        chosen = [slice(a, b) for a, b in pairwise(ends)]
     before = (slice(None),) * place
-    subscripts = [(*before, part) for part in chosen]
+    subscripts = [(*before, slice(a, b)) for a, b in pairwise(ends)]
     return [value[subscript] for subscript in subscripts]
 
 
