@@ -345,15 +345,11 @@ class CudaDevice(Attached):
     def cancel_address(self) -> int:
         """Where a word lies that is zero, but while loops are to end."""
         if not self._cancel:
-            self._cancel = self._zeroed()
+            # (No buffer: those who record launches needn't know of it.)
+            word = self.take(64)
+            self.write(word, bytes(64))
+            self._cancel = word
         return self._cancel
-
-    def _zeroed(self) -> int:
-        """Return where a word lies, which is zero and stays there."""
-        # (No buffer: those who record launches needn't know of it.)
-        word = self.take(64)
-        self.write(word, bytes(64))
-        return word
 
     def cancel(self) -> None:
         """Set the word by another stream, and clear it behind all that was launched.

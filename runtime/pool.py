@@ -99,11 +99,6 @@ class _Native:
         return prototype(self.addresses[f"pool_{name}"])
 
 
-def _keep_for_ever(thing: object) -> None:
-    """Keep what a native thread may use while the interpreter is torn down."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-
-
 def holding(lock: Any, function: Callable[[T], object], argument: T) -> None:
     """Call a function while a lock is held.
 
@@ -158,8 +153,9 @@ class WorkerPool:
         self.words[layout.CLOCK // 8] = _function_address("clock_gettime")
         if self.native.has_futex:
             self.words[layout.SYSCALL // 8] = _function_address("syscall")
+        # What native threads may use while the interpreter is torn down stays for ever.
         for thing in (self._memory, self.native, self._kept):
-            _keep_for_ever(thing)
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
         self._set_limit(thread_count)
         atexit.register(self.close)
         # Now, not when the first job is submitted: kernels start without delay.

@@ -69,7 +69,7 @@ class NativeWriter:
             if (
                 finish is not None
                 and isinstance(node, If)
-                and not (rest and _nests(node))
+                and not (rest and any(map(may_split, (*node.body, *node.orelse))))
             ):
                 # It is known where it is split: no flag needs testing.
                 result += self._branch(node, bound, (rest, finish))
@@ -345,10 +345,6 @@ class NativeWriter:
         counted = next(n for n in node.lowered if isinstance(n, For)).counted
         call = self.regions.statements([*counted, *pieces.after], bound)
         return [*start, *call]
-
-
-def _nests(node: If) -> bool:
-    return any(map(may_split, (*node.body, *node.orelse)))
 
 
 def _set_split(value: bool) -> Any:
