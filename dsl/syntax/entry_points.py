@@ -304,12 +304,12 @@ class Runtime(Choices):
             if not left:
                 raise self._parted(where) from None
         places = where.places
-        originals = targets.objects_in(values)
+        originals = targets.identity.objects_in(values)
 
         def turn(*entries: Any) -> tuple[Any, ...]:
             inner = {
                 id(copy)
-                for path, (copy, _) in targets.objects_in(entries).items()
+                for path, (copy, _) in targets.identity.objects_in(entries).items()
                 if outside is None or id(originals[path][0]) in outside
             }
             state = list(entries)

@@ -86,7 +86,7 @@ class ObjectState:
             return self.before
         values = list(self.before)
         for k in self.handed.twins:
-            values[k] = targets.apart(values[k])
+            values[k] = targets.identity.apart(values[k])
         return tuple(values)
 
     def still(self) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from lumijit.runtime.cached_properties import cached_property
 from lumijit.runtime.class_facts import ClassFacts
 from lumijit.runtime.contexts import on_error
 from lumijit.runtime.errors import SyntaxTransformError
+from lumijit.standing import settle
 from lumijit.syntax.attempts import Inputs
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
@@ -367,7 +368,7 @@ class SiteState(ObjectState):
 
     def final(self, outs: Sequence[int], results: Sequence[Any]) -> tuple[Any, ...]:
         """Return what the construct leaves: of outputs at some positions, results."""
-        targets.settle(results)
+        settle(results)
         names, values = self.site.outs, self.values
         left = [values[i] if i >= 0 else None for i in self.site.places]
         for k, j in enumerate(outs):
