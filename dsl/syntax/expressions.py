@@ -173,8 +173,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         enter = build.call(
             "needs_right", build.walrus(temp, left), build.constant(is_and)
         )
-        combine = "join_and" if is_and else "join_or"
-        joined = build.call(combine, build.name(temp), right)
+        joined = build.call("joined", build.constant(is_and), build.name(temp), right)
         return build.choice(enter, joined, build.name(temp))
 
     def _is_plain(self, temp: str, value: Any) -> Any:

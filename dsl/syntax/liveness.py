@@ -157,25 +157,22 @@ class Liveness:
         return self._try(node, live) | reads
 
     def _loop(self, node: While, live: set[str]) -> set[str]:
-        head = self.block(node.orelse, live) | self.effects.header(node).reads | live
-        while True:
-            grown = head | self.block(node.body, head)
-            if grown == head:
-                break
-            head = grown
+        head = self._head(node, live, set())
         node.live_head |= head
-        return set(head)
+        return head
 
     def _for(self, node: For, live: set[str]) -> set[str]:
-        header = self.effects.header(node)
-        target = effects_of(node.target).writes
-        head = self.block(node.orelse, live) | live
-        while True:
-            grown = head | (self.block(node.body, head) - target) | header.reads
-            if grown == head:
-                break
-            head = grown
+        head = self._head(node, live, effects_of(node.target).writes)
         return (head | self.block(node.counted, live)) - {node.range_name}
+
+    def _head(self, node: While | For, live: set[str], bound: set[str]) -> set[str]:
+        """Return what is live before each turn, which binds some names at its start."""
+        head = self.block(node.orelse, live) | self.effects.header(node).reads | live
+        while True:
+            grown = head | (self.block(node.body, head) - bound)
+            if grown == head:
+                return head
+            head = grown
 
     def _with(self, node: Compound, live: set[str]) -> set[str]:
         ((_, _, body),) = node.parts

@@ -87,10 +87,11 @@ class RegionWriter:
 
     def branch(self, node: If, test: Any, bound: set[str]) -> list[Any]:
         """Write a branch as a call of `if_stmt`."""
-        obstacle = self._obstacle([*node.body, *node.orelse])
+        inside = [*node.body, *node.orelse]
+        obstacle = find_obstacle(inside, self.scope, self.effects)
         if obstacle:
             return [self._refuse(node, obstacle)]
-        effects = self.effects.of_all([*node.body, *node.orelse])
+        effects = self.effects.of_all(inside)
         live = node.live_body | node.live_orelse | node.hints.include
         mentioned = effects.mentioned | node.hints.include
         ins = self.definitions.state_names(live & mentioned)
@@ -117,7 +118,7 @@ class RegionWriter:
 
     def loop(self, node: While, bound: set[str], first: Any = False) -> list[Any]:
         """Write a loop as a call of `while_loop`."""
-        obstacle = self._obstacle(node.body)
+        obstacle = find_obstacle(node.body, self.scope, self.effects)
         if obstacle:
             return [self._refuse(node, obstacle)]
         effects = self.effects.deep(node)
@@ -274,6 +275,3 @@ class RegionWriter:
         return build.located(
             gast.Expr(value=self.definitions.refusal(culprit, reason)), node.stmt
         )
-
-    def _obstacle(self, nodes: list[Statement]) -> tuple[Any, str] | None:
-        return find_obstacle(nodes, self.scope, self.effects)
