@@ -128,6 +128,11 @@ def with_fields(node: Any, fields: dict[str, Any]) -> Any:
     return fresh
 
 
+def shallow_copy(node: Any) -> Any:
+    """Copy a syntax node but not what is in it."""
+    return with_fields(node, dict(gast.iter_fields(node)))
+
+
 def _spot_of(node: Any) -> dict[str, int]:
     spot = {key: getattr(node, key, None) for key in _SPOT}
     found = {key: value for key, value in spot.items() if value is not None}
