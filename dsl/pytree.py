@@ -14,6 +14,7 @@ from typing import Any
 
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
+from lumijit.runtime.class_facts import ClassFacts
 from lumijit.runtime.errors import ArrayTypeError, check_nesting
 from lumijit.undeclared import bring, check_fields
 
@@ -160,31 +161,22 @@ class _Nested(Kind):
 _BUILT_IN: dict[Any, type[Kind]] = {list: Kind, tuple: _Tuples, dict: _Dicts}
 
 
-class _Kinds(dict[Any, "Kind | None"]):
-    """The kinds of classes, but of those in functions: closures may hold arrays."""
-
-    def __missing__(self, cls: Any) -> Kind | None:
-        found = _BUILT_IN.get(cls)
-        if found is None and not issubclass(cls, type):
-            if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-                found = _NamedTuples
-            elif issubclass(cls, NestedArray):
-                found = _Nested if cls._spec.is_jit else None
-            elif isinstance(getattr(cls, "DRJIT_STRUCT", None), dict):
-                found = _Tensors if hasattr(cls, "_rebuilt") else _Structs
-            elif dataclasses.is_dataclass(cls):
-                found = _Dataclasses
-        if len(self) >= _KNOWN:
-            self.clear()
-        kind = None if found is None else found(cls)
-        if "<locals>" not in cls.__qualname__:
-            self[cls] = kind
-        return kind
+def _find_kind(cls: Any) -> Kind | None:
+    found = _BUILT_IN.get(cls)
+    if found is None and not issubclass(cls, type):
+        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+            found = _NamedTuples
+        elif issubclass(cls, NestedArray):
+            found = _Nested if cls._spec.is_jit else None
+        elif isinstance(getattr(cls, "DRJIT_STRUCT", None), dict):
+            found = _Tensors if hasattr(cls, "_rebuilt") else _Structs
+        elif dataclasses.is_dataclass(cls):
+            found = _Dataclasses
+    return None if found is None else found(cls)
 
 
-_KNOWN = 1024
 #: Returns how objects of a class are taken apart; None if they are leaves.
-kind_of: Callable[[Any], Kind | None] = _Kinds().__getitem__
+kind_of: Callable[[Any], Kind | None] = ClassFacts(_find_kind).__getitem__
 
 
 def container_kind(value: Any) -> Kind | None:

@@ -15,30 +15,23 @@ from lumijit.arrays import FlatArray
 from lumijit.compiler.ir.effects import wrap
 from lumijit.nested import NestedArray
 from lumijit.nested import wrap as wrap_nested
+from lumijit.runtime.class_facts import ClassFacts
 from lumijit.runtime.errors import ArrayAttributeError
 
 
-class _Slots(dict[Any, dict[str, Any]]):
-    """The slots of classes; those of classes in functions aren't kept."""
-
-    def __missing__(self, cls: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for base in reversed(cls.__mro__):
-            has_slots = "__slots__" in vars(base)
-            for name, item in vars(base).items():
-                if has_slots and isinstance(item, MemberDescriptorType):
-                    found[name] = item
-                else:
-                    found.pop(name, None)
-        if "<locals>" not in cls.__qualname__:
-            if len(self) >= _KNOWN:
-                self.clear()
-            self[cls] = found
-        return found
+def _find_slots(cls: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        has_slots = "__slots__" in vars(base)
+        for name, item in vars(base).items():
+            if has_slots and isinstance(item, MemberDescriptorType):
+                found[name] = item
+            else:
+                found.pop(name, None)
+    return found
 
 
-_KNOWN = 1024
-_SLOTS = _Slots()
+_SLOTS = ClassFacts(_find_slots)
 
 
 def slots_of(cls: Any) -> dict[str, Any]:

@@ -91,10 +91,6 @@ class Setting(Generic[T]):
         self.set = put
         self.opened = _Opened()
 
-    def during(self, value: T) -> During[T]:
-        """Return a context manager that sets another value meanwhile."""
-        return During(self, value)
-
     def block(self, value: T) -> Block[T]:
         """Return one that may end later than those around it, as in generators."""
         return Block(self, value)

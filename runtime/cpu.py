@@ -14,12 +14,12 @@ import platform
 import re
 import sys
 import threading
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from lumijit.runtime import cache, collector, environment, loader
 from lumijit.runtime.cached_properties import cached_property
+from lumijit.runtime.digest import blake2b
 from lumijit.runtime.errors import KernelBuildError
 from lumijit.runtime.log import LogLevel, log
 from lumijit.runtime.settings import settings
@@ -409,11 +409,16 @@ def link_symbols(
     return {symbol: tracker[symbol] for symbol in symbols}, tracker
 
 
-def link_stored(
-    key: str, build: Callable[[], bytes], symbols: tuple[str, ...]
+def link_text(
+    name: bytes, ir: str, opt_level: int, symbols: tuple[str, ...]
 ) -> tuple[dict[str, int], object]:
-    """Link what the disk cache has under a key; build it if that is of no use."""
-    return cache.stored(key, build, lambda code: link_symbols(code, symbols))
+    """Put functions of ours into memory, from the disk cache if they are there."""
+    digest = blake2b(ir.encode(), digest_size=20).digest()
+    return cache.stored(
+        cache.full_key(name + digest, environment_key()),
+        lambda: compile_ir(ir, opt_level),
+        lambda code: link_symbols(code, symbols),
+    )
 
 
 def link(object_code: bytes, symbol: str, hash: str) -> Kernel:

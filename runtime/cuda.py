@@ -138,14 +138,18 @@ class CudaDevice(Attached):
             self._relieve()
             code = self._driver.cuMemAllocAsync(*given)
         if code == OUT_OF_MEMORY:
-            raise AllocationError(
+            raise self._short(
                 "memory allocation",
-                f"{size_bytes / 2**20:.1f} MiB can't be had on {self.name} (arrays "
-                f"hold {self.live_bytes / 2**20:.1f} MiB)",
+                f"{size_bytes / 2**20:.1f} MiB",
                 "use smaller arrays, or evaluate the computation in parts.",
             )
         check(code, "allocating memory")
         return address.value
+
+    def _short(self, construct: str, what: str, fix: str) -> AllocationError:
+        held = self.live_bytes / 2**20
+        problem = f"{what} can't be had on {self.name} (arrays hold {held:.1f} MiB)"
+        return AllocationError(construct, problem, fix)
 
     def _relieve(self) -> None:
         """Give the driver all memory that no array has, for whatever needs some.
@@ -327,10 +331,9 @@ class CudaDevice(Attached):
     def _fail(self, code: int, kernel: Loaded) -> None:
         """Raise that a kernel couldn't be started."""
         if code == OUT_OF_MEMORY:
-            raise AllocationError(
+            raise self._short(
                 f"launching kernel {kernel.name}",
-                f"the local memory of its threads can't be had on {self.name} (arrays "
-                f"hold {self.live_bytes / 2**20:.1f} MiB)",
+                "the local memory of its threads",
                 "use less local memory (lumijit.alloc_local), or smaller arrays.",
             )
         check(code, f"launching kernel {kernel.name}")
@@ -345,15 +348,11 @@ class CudaDevice(Attached):
     def cancel_address(self) -> int:
         """Where a word lies that is zero, but while loops are to end."""
         if not self._cancel:
-            self._cancel = self._zeroed()
+            # (No buffer: those who record launches needn't know of it.)
+            word = self.take(64)
+            self.write(word, bytes(64))
+            self._cancel = word
         return self._cancel
-
-    def _zeroed(self) -> int:
-        """Return where a word lies, which is zero and stays there."""
-        # (No buffer: those who record launches needn't know of it.)
-        word = self.take(64)
-        self.write(word, bytes(64))
-        return word
 
     def cancel(self) -> None:
         """Set the word by another stream, and clear it behind all that was launched.

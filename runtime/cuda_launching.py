@@ -14,8 +14,7 @@ from ctypes import byref, c_char_p, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 from weakref import finalize
 
-from lumijit.runtime import cache, cpu, nvptx
-from lumijit.runtime.digest import blake2b
+from lumijit.runtime import cpu, nvptx
 from lumijit.runtime.libcuda import check
 
 #: The most blocks of a grid: threads go on behind it.
@@ -209,11 +208,7 @@ class Launcher:
 
     def __init__(self, driver: Any, context: c_void_p, stream: c_void_p) -> None:
         self._driver, self._order = driver, (context, stream)
-        digest = blake2b(_TEXT.encode(), digest_size=20).digest()
-        key = cache.full_key(b"launching" + digest, cpu.environment_key())
-        found, self._code = cpu.link_stored(
-            key, lambda: cpu.compile_ir(_TEXT, opt_level=1), _SYMBOLS
-        )
+        found, self._code = cpu.link_text(b"launching", _TEXT, 1, _SYMBOLS)
         kind = ctypes.CFUNCTYPE(c_uint64, c_char_p, c_uint64, c_char_p, c_void_p)
         self._entries = [found[symbol] for symbol in _SYMBOLS]
         self._functions: list[_Native] = [kind(entry) for entry in self._entries]

@@ -22,9 +22,8 @@ from itertools import starmap
 from struct import Struct
 from typing import Any, Final, TypeVar
 
-from lumijit.runtime import cache, cgroup, cpu, pool_ir
+from lumijit.runtime import cgroup, cpu, pool_ir
 from lumijit.runtime import pool_layout as layout
-from lumijit.runtime.digest import blake2b
 from lumijit.runtime.settings import settings
 
 T = TypeVar("T")
@@ -74,12 +73,8 @@ class _Native:
     def __init__(self) -> None:
         target = pool_ir.platform_for(sys.platform, platform.machine())
         text = pool_ir.pool_ir(target)
-        digest = blake2b(text.encode(), digest_size=20).digest()
-        key = cache.full_key(b"pool" + digest, cpu.environment_key())
         # Without optimisations it is built in 7 ms, with them in 34; it runs as fast.
-        self.addresses, self.tracker = cpu.link_stored(
-            key, lambda: cpu.compile_ir(text, opt_level=0), pool_ir.SYMBOLS
-        )
+        self.addresses, self.tracker = cpu.link_text(b"pool", text, 0, pool_ir.SYMBOLS)
         self.has_futex = (
             sys.platform == "linux"
             and target.futex_number != 0
@@ -105,11 +100,6 @@ class _Native:
 
     def _bind(self, prototype: Any, name: str) -> Any:
         return prototype(self.addresses[f"pool_{name}"])
-
-
-def _keep_for_ever(thing: object) -> None:
-    """Keep what a native thread may use while the interpreter is torn down."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def holding(lock: Any, function: Callable[[T], object], argument: T) -> None:
@@ -166,8 +156,9 @@ class WorkerPool:
         self.words[layout.CLOCK // 8] = _function_address("clock_gettime")
         if self.native.has_futex:
             self.words[layout.SYSCALL // 8] = _function_address("syscall")
+        # What native threads may use while the interpreter is torn down stays for ever.
         for thing in (self._memory, self.native, self._kept):
-            _keep_for_ever(thing)
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
         self._set_limit(thread_count)
         atexit.register(self.close)
         # Now, not when the first job is submitted: kernels start without delay.

@@ -29,6 +29,7 @@ from lumijit.control.bytecode import (
     is_users,
 )
 from lumijit.control.inert import changes_nothing
+from lumijit.runtime.class_facts import ClassFacts
 
 _CALLED = (FunctionType, BuiltinFunctionType, MethodType)
 _OTHER_CONTAINERS = (set, frozenset, deque)
@@ -36,21 +37,13 @@ _OTHER_CONTAINERS = (set, frozenset, deque)
 _ACTING: Final = frozenset(("next", "print", "map", "filter"))
 
 
-class _Quiet(dict[Any, bool]):
-    """Of classes, whether their objects run no code of a program, nor lead to some."""
-
-    def __missing__(self, cls: Any) -> bool:
-        found = cls in PLAIN or issubclass(cls, _CALLED)
-        found |= issubclass(cls, ArrayBase) and not is_own(cls)
-        if "<locals>" not in cls.__qualname__:
-            if len(self) >= _KNOWN:
-                self.clear()
-            self[cls] = found
-        return found
+def _are_quiet(cls: Any) -> bool:
+    """Tell whether objects of a class run no code of a program, nor lead to some."""
+    is_plain = cls in PLAIN or issubclass(cls, _CALLED)
+    return is_plain or (issubclass(cls, ArrayBase) and not is_own(cls))
 
 
-_KNOWN: Final = 1024
-_quiet = _Quiet()
+_quiet = ClassFacts(_are_quiet)
 
 
 def may_act(function: Any, values: Sequence[Any]) -> bool:

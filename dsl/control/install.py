@@ -34,10 +34,11 @@ from lumijit.control.watching import left_alone, standing_in, watch
 from lumijit.debug.assertions import check_statement, is_checked
 from lumijit.functions.selection import select
 from lumijit.nested import NestedArray
-from lumijit.pytree import Parts, kind_of
+from lumijit.pytree import Parts
+from lumijit.runtime.class_facts import ClassFacts
 from lumijit.runtime.config import flags
 from lumijit.runtime.errors import ArrayTypeError
-from lumijit.standing import settle, stand
+from lumijit.standing import stand
 from lumijit.syntax import targets
 
 
@@ -50,25 +51,17 @@ def _is_array(value: Any) -> bool:
     return not _runs_plain()
 
 
-class _Trees(dict[Any, "bool | None"]):
-    """Of classes, whether their objects are trees; None: ask for what is in one."""
-
-    def __missing__(self, cls: Any) -> bool | None:
-        found: bool | None = not issubclass(cls, ArrayBase) and cls not in PLAIN
-        if found and issubclass(cls, tuple) and not hasattr(cls, "DRJIT_STRUCT"):
-            found = None
-        elif found:
-            found = issubclass(cls, (list, dict)) or hasattr(cls, "DRJIT_STRUCT")
-            found |= not issubclass(cls, type) and dataclasses.is_dataclass(cls)
-        if "<locals>" not in cls.__qualname__:
-            if len(self) >= _KNOWN:
-                self.clear()
-            self[cls] = found
-        return found
+def _are_trees(cls: Any) -> bool | None:
+    """Tell whether objects of a class are trees; None: ask for what is in one."""
+    if issubclass(cls, ArrayBase) or cls in PLAIN:
+        return False
+    if issubclass(cls, tuple) and not hasattr(cls, "DRJIT_STRUCT"):
+        return None
+    is_struct = issubclass(cls, (list, dict)) or hasattr(cls, "DRJIT_STRUCT")
+    return is_struct or (not issubclass(cls, type) and dataclasses.is_dataclass(cls))
 
 
-_KNOWN = 1024
-_trees = _Trees()
+_trees = ClassFacts(_are_trees)
 
 
 def _is_tree(value: Any) -> bool:
@@ -172,18 +165,8 @@ targets.left_alone = left_alone
 targets.standing_in = standing_in
 targets.are_still = are_still
 targets.snapshot = _snapshot
-targets.objects_in = identity.objects_in
-targets.containers_in = lambda value: Parts((value,)).containers
-targets.has_changed = identity.has_changed
-targets.moment = identity.moment
-targets.changed_since = identity.changed_since
-targets.apart = identity.apart
-targets.keep_arrays = identity.keep_arrays
-targets.blend = identity.blend
-targets.exchange = identity.Exchange
-targets.brought_back = identity.brought_back
+targets.identity = identity
 targets.is_array = _is_array
-targets.is_part = lambda value: kind_of(type(value)) is not None
 targets.is_tree = _is_tree
 targets.may_act = may_act
 targets.may_change_in_use = may_change_in_use
@@ -195,7 +178,6 @@ targets.plain_range = _plain_range
 targets.is_integer_array = _is_integer_array
 targets.is_zero_step = _is_zero_step
 targets.as_number = stand
-targets.settle = settle
 targets.logical_and = lambda a, b: _operand("and", a) & _operand("and", b)
 targets.logical_or = lambda a, b: _operand("or", a) | _operand("or", b)
 targets.logical_not = _logical_not

@@ -137,13 +137,10 @@ def check_statement(cond: Any, message: tuple[Any, ...]) -> None:
             text += "{}"
             args.append(value)
             continue
-        converted = _CONVERSIONS.get(conversion, _unchanged)(value)
-        text += format(converted, form).replace("{", "{{").replace("}", "}}")
+        if conversion in _CONVERSIONS:
+            value = _CONVERSIONS[conversion](value)
+        text += format(value, form).replace("{", "{{").replace("}", "}}")
     _check("assert", cond, text if message else None, tuple(args), {}, 20, 3, 0)
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 #: The conversions of f-strings, by the number that their syntax trees have.
@@ -157,15 +154,12 @@ def _opposite(cond: Any) -> Any:
 def _flat_mask(equal: Any) -> Any:
     """Combine the components of a nested mask."""
     if not isinstance(equal, NestedArray):
-        return bool(equal._view().all()) if _is_host(equal) else equal
+        is_host = hasattr(equal, "numpy") and not isinstance(equal, FlatArray)
+        return bool(equal._view().all()) if is_host else equal
     result: Any = True
     for part in flat_parts(equal):
         result = part & result
     return result
-
-
-def _is_host(value: Any) -> bool:
-    return hasattr(value, "numpy") and not isinstance(value, FlatArray)
 
 
 def _check(

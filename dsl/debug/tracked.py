@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-import sys
+from collections.abc import Iterable
 from typing import Any, Literal, overload
 
 from lumijit.compiler.ir.nodes import all_of
 from lumijit.compiler.ir.vertices import Vertex
 from lumijit.debug.diagram import HEAD, quoted, source
+from lumijit.debug.whos import table
 from lumijit.labels import label_of
 from lumijit.runtime.dtypes import VOID
 
@@ -56,8 +57,9 @@ def whos_ad(as_string: bool = False) -> str | None:
     >>> "sin" in dr.whos_ad(as_string=True)
     True
     """
-    titles = ("ID", "Type", "Size", "Operation", "Gradient", "From", "Label")
-    lines = [_COLUMNS.format(*titles).rstrip(), "=" * 80]
+    rows: list[Iterable[Any]] = [
+        ("ID", "Type", "Size", "Operation", "Gradient", "From", "Label")
+    ]
     vertices = _live()
     for vertex in vertices:
         parents = ", ".join(str(parent.serial) for parent in vertex.parents)
@@ -70,13 +72,8 @@ def whos_ad(as_string: bool = False) -> str | None:
             parents,
             _label(vertex),
         )
-        lines.append(_COLUMNS.format(*row).rstrip())
-    lines += ["=" * 80, f"Tracked  : {len(vertices)}"]
-    text = "\n".join(lines) + "\n"
-    if as_string:
-        return text
-    sys.stdout.write(text)
-    return None
+        rows.append(row)
+    return table(_COLUMNS, rows, [f"Tracked  : {len(vertices)}"], as_string)
 
 
 def graphviz_ad(as_string: bool = False) -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Literal, overload
+from collections.abc import Iterable
+from typing import Any, Literal, overload
 
 from lumijit.arrays import node_state
 from lumijit.compiler.ir.nodes import Node, all_of
@@ -60,18 +61,10 @@ def whos(as_string: bool = False) -> str | None:
     >>> "positions" in dr.whos(as_string=True)
     True
     """
-    text = _table(live_nodes())
-    if as_string:
-        return text
-    sys.stdout.write(text)
-    return None
-
-
-def _table(nodes: list[Node]) -> str:
-    titles = ("ID", "Type", "State", "Operation", "Size", "Memory", "Label")
-    lines = [_COLUMNS.format(*titles).rstrip()]
-    rule = "=" * 80
-    lines.append(rule)
+    nodes = live_nodes()
+    rows: list[Iterable[Any]] = [
+        ("ID", "Type", "State", "Operation", "Size", "Memory", "Label")
+    ]
     for number, node in enumerate(nodes, 1):
         row = (
             number,
@@ -82,9 +75,21 @@ def _table(nodes: list[Node]) -> str:
             readable_size(node.buffer.size_bytes) if node.buffer is not None else "",
             label_of(node) or "",
         )
-        lines.append(_COLUMNS.format(*row).rstrip())
-    lines += [rule, *_totals(nodes)]
-    return "\n".join(lines) + "\n"
+        rows.append(row)
+    return table(_COLUMNS, rows, _totals(nodes), as_string)
+
+
+def table(
+    columns: str, rows: Iterable[Iterable[Any]], ending: Iterable[str], as_string: bool
+) -> str | None:
+    """Write a table, the titles of which are its first row, or return it as text."""
+    titles, *lines = (columns.format(*row).rstrip() for row in rows)
+    rule = "=" * 80
+    text = "\n".join((titles, rule, *lines, rule, *ending)) + "\n"
+    if as_string:
+        return text
+    sys.stdout.write(text)
+    return None
 
 
 def _totals(nodes: list[Node]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumijit.base import Array, ArrayBase
+from lumijit.base import Array
 from lumijit.functions.apply import by_parts
 from lumijit.functions.elementwise import abs as abs_
 from lumijit.functions.elementwise import clip as limited
@@ -17,7 +17,7 @@ from lumijit.functions.repetition import concat
 from lumijit.functions.selection import select
 from lumijit.functions.transcendental import cbrt, power
 from lumijit.runtime.errors import ArrayTypeError
-from lumijit.spec import TENSOR
+from lumijit.traits import is_tensor_v
 
 
 @by_parts
@@ -132,7 +132,7 @@ def oklab_to_linear_srgb(value: Any) -> Array:
 
 def _parts(construct: str, value: Any) -> tuple[list[Any], list[Any]]:
     """Return the components of a color, and what is no part of it (alpha)."""
-    if _is_tensor(value):
+    if is_tensor_v(value):
         count = value.shape[-1] if value.shape else 0
         parts = [value[..., k : k + 1] for k in range(count)]
     else:
@@ -147,11 +147,7 @@ def _parts(construct: str, value: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _joined(value: Any, parts: list[Any]) -> Any:
-    return concat(parts, -1) if _is_tensor(value) else type(value)(parts)
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, ArrayBase) and value._spec.kind is TENSOR
+    return concat(parts, -1) if is_tensor_v(value) else type(value)(parts)
 
 
 def _mixed(weights: tuple[tuple[float, ...], ...], value: Any) -> list[Any]:

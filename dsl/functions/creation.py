@@ -26,8 +26,7 @@ from lumijit.scalar_arrays import wrap as wrap_host
 from lumijit.spec import DYNAMIC, TENSOR, ArraySpec
 
 Shape = int | typing.Sequence[int]
-# Makes a node of a type and a size; the last argument is the value of its entries.
-# Given a type, a size, a value, and where arrays of the class are.
+# Makes a node, given a type, a size, a value, and where arrays of the class are.
 MakeNode = Callable[[DType, int, Any, DeviceId | None], Node]
 
 
@@ -160,7 +159,8 @@ def _make(
     if issubclass(dtype, (bool, int, float, instance_registry.ScalarInstance)):
         check_dimensions(construct, shape)
         return dtype(value)
-    if construct == "lumijit.zeros" and _clears_itself(dtype):
+    clears_itself = hasattr(dtype, "DRJIT_STRUCT") and hasattr(dtype, "zero_")
+    if construct == "lumijit.zeros" and clears_itself:
         made: Any = dtype()
         made.zero_(check_dimensions(construct, shape)[-1])
         return made
@@ -180,11 +180,6 @@ def _make(
         "pass an array class, bool, int, float, a dataclass or a class with "
         "DRJIT_STRUCT.",
     )
-
-
-def _clears_itself(cls: type[Any]) -> bool:
-    """Tell whether a class with DRJIT_STRUCT says how it is filled with zeros."""
-    return hasattr(cls, "DRJIT_STRUCT") and hasattr(cls, "zero_")
 
 
 def _make_struct(

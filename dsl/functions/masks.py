@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -135,9 +136,11 @@ def _as_counts(value: Any) -> Any:
     return select(value, cls(1), cls(0))
 
 
-def _nested(value: Any) -> Any:
-    """Return the flat list of masks in a PyTree."""
-    return [leaf for _, leaf in tree_leaves(value)]
+def _nested(whole: Callable[..., Any], part: Callable[..., Any], value: Any) -> Any:
+    """Reduce an array, or the parts of a PyTree and what these are reduced to."""
+    if isinstance(value, ArrayBase):
+        return whole(value, None)
+    return whole([part(leaf, None) for _, leaf in tree_leaves(value)])
 
 
 def all_nested(value: Any, /) -> Any:
@@ -153,9 +156,7 @@ def all_nested(value: Any, /) -> Any:
     >>> dr.all_nested([True, (True, False)])
     False
     """
-    if isinstance(value, ArrayBase):
-        return all(value, None)
-    return all([all(v, None) for v in _nested(value)])
+    return _nested(all, all, value)
 
 
 def any_nested(value: Any, /) -> Any:
@@ -171,9 +172,7 @@ def any_nested(value: Any, /) -> Any:
     >>> dr.any_nested([True, (True, False)])
     True
     """
-    if isinstance(value, ArrayBase):
-        return any(value, None)
-    return any([any(v, None) for v in _nested(value)])
+    return _nested(any, any, value)
 
 
 def none_nested(value: Any, /) -> Any:
@@ -189,6 +188,4 @@ def none_nested(value: Any, /) -> Any:
     >>> dr.none_nested([False, (False,)])
     True
     """
-    if isinstance(value, ArrayBase):
-        return none(value, None)
-    return none([any(v, None) for v in _nested(value)])
+    return _nested(none, any, value)

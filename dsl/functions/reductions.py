@@ -239,10 +239,11 @@ def _along(
     items = value._items
     if depth in axes:
         if not items:
-            return _neutral(op, value, axes, mode, depth)
-        joined = fold(lambda a, b: a._map(OPS[op.trace_name], b), items)
-        if len(items) == 1:
-            joined = joined._copy()
+            joined = value._item(neutral_entry(op, value._spec.dtype))
+        elif len(items) == 1:
+            joined = items[0]._copy()
+        else:
+            joined = fold(lambda a, b: a._map(OPS[op.trace_name], b), items)
         return _along(op, joined, axes, mode, depth + 1)
     parts = [_along(op, v, axes, mode, depth + 1) for v in items]
     return _regrouped(value, parts)
@@ -274,13 +275,6 @@ def is_scattered(mode: str | None, value: FlatArray) -> bool:
     size_bytes = node.size * node.type.size_bytes
     is_huge = size_bytes >= HUGE_BYTES and value.state is VarState.Unevaluated
     return mode == "symbolic" or (mode is None and is_huge)
-
-
-def _neutral(
-    op: ReduceOp, value: Array, axes: set[int], mode: str | None, depth: int
-) -> Array:
-    neutral = value._item(neutral_entry(op, value._spec.dtype))
-    return _along(op, neutral, axes, mode, depth + 1)
 
 
 def neutral_entry(op: ReduceOp, dtype: DType | None) -> Any:

@@ -14,16 +14,15 @@ from lumijit.functions.transcendental import atan2, sin, sincos
 from lumijit.functions.vectors import cross, dot, normalize, squared_norm
 from lumijit.runtime.errors import ArrayTypeError
 from lumijit.spec import require
-from lumijit.traits import is_float_v, is_matrix_v, is_quaternion_v, size_v
+from lumijit.traits import is_float_v, is_matrix_v, is_quaternion_v, size_v, type_of
 from lumijit.type_traits import matrix_t, quaternion_t
 
 
 def _check(holds: bool, construct: str, value: Any, expected: str) -> None:
     if not holds:
-        kind = value if isinstance(value, type) else type(value)
         raise ArrayTypeError(
             construct,
-            f"an argument is of type {kind.__name__!r} (expected {expected})",
+            f"an argument is of type {type_of(value).__name__!r} (expected {expected})",
             "convert it first.",
         )
 
@@ -304,9 +303,8 @@ def transform_compose(s: Any, q: Any, t: Any, /) -> Any:
 
 def _matrices(cls: Any) -> Any:
     """Return the type of 3x3 matrices of the entries of an array type."""
-    owner: Any = cls if isinstance(cls, type) else type(cls)
-    spec = owner._spec
-    found = matrix_t(require(spec.replaced(outer=(3,)), "matrix"))
+    vector = type_of(cls)._spec.replaced(outer=(3,))
+    found = matrix_t(require(vector, "matrix"))
     assert found is not None
     return found
 

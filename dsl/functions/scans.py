@@ -237,7 +237,8 @@ def _blocks(
     if isinstance(value, HostArray):
         found = _host_blocks(op, value, block, exclusive, reverse, inner)
         return type(value)(found)
-    _check_readable(value, construct)
+    if value._is_symbolic():
+        raise symbolic_error(construct)
     if reverse:
         value = reversed_(value)
     node = value._node
@@ -272,11 +273,6 @@ def _host_blocks(
         first = np.full_like(rows[:, :1], neutral_entry(op, value._spec.dtype))
         found = np.concatenate([first, found], axis=1)[:, :-1]
     return found[:, :: -1 if reverse else 1].reshape(-1)
-
-
-def _check_readable(value: Array, construct: str) -> None:
-    if value._is_symbolic():
-        raise symbolic_error(construct)
 
 
 def cumsum(
@@ -389,6 +385,7 @@ def compress(arg: Array, /) -> Array:
     if isinstance(arg, HostArray):
         cls = require(spec.replaced(dtype=UINT32, outer=(-1,)), construct)
         return cls(np.flatnonzero(arg._data))
-    _check_readable(arg, construct)
+    if arg._is_symbolic():
+        raise symbolic_error(construct)
     cls = require(spec.replaced(dtype=UINT32), construct)
     return wrap_flat(cls, reductions.compress(arg._node))

@@ -267,10 +267,9 @@ def _reshape(
     is_tensor = dtype._spec.kind is TENSOR
     if math.prod(wanted) != count or not (fits or is_tensor):
         raise _bad_shape(construct, value, wanted)
-    if is_tensor:
-        flat = ravel(value, order)
-        return dtype(flat, wanted[::-1]).T if order == "F" else dtype(flat, wanted)
     flat = ravel(value, order)
+    if is_tensor:
+        return dtype(flat, wanted[::-1]).T if order == "F" else dtype(flat, wanted)
     if dtype._spec.is_jit and DYNAMIC in dtype._spec.outer:
         sized = require(dtype._spec.replaced(outer=wanted[:-1]), construct)
         return dtype(unravel(sized, flat, order))

@@ -15,7 +15,7 @@ from lumijit.initialize import is_number
 from lumijit.pytree import children, is_container
 from lumijit.runtime.dtypes import BOOL
 from lumijit.runtime.errors import ArrayTypeError, SizeError
-from lumijit.spec import TENSOR
+from lumijit.traits import is_tensor_v
 from lumijit.type_traits import expr_t
 
 
@@ -161,7 +161,7 @@ class CoopVec(Composed):
 
 def _components(value: Any) -> Iterator[Any]:
     """Yield the flat arrays and numbers of a PyTree, and rows of tensors, in order."""
-    if isinstance(value, ArrayBase) and value._spec.kind is TENSOR:
+    if is_tensor_v(value):
         yield from (row.array for row in (value if value.ndim else (value,)))
         return
     is_flat = isinstance(value, ArrayBase) and not value._spec.outer

@@ -129,7 +129,7 @@ class Optimizer(MutableMapping[str, Any]):
         """
         if not isinstance(key, str):
             raise ArrayTypeError(
-                f"lumijit.opt.{type(self).__name__}",
+                self._name,
                 f"the name of a parameter is {key!r} (expected a string)",
                 "name parameters, as in opt['x'] = x.",
             )

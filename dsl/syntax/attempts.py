@@ -12,6 +12,7 @@ from ctypes import ArgumentError
 from operator import is_
 from typing import Any
 
+from lumijit.pytree import Parts, kind_of
 from lumijit.runtime.contexts import Attempt, apart, running_attempt
 from lumijit.runtime.errors import LumijitError, StateError
 from lumijit.syntax.bindings import targets
@@ -78,10 +79,10 @@ def _with_whole(slots: tuple[Slot, ...], inputs: Inputs) -> tuple[Slot, ...]:
 
 def _outermost(slots: tuple[Slot, ...], inputs: Inputs) -> tuple[Slot, ...]:
     """Leave out entries of what is an input, the value of another slot, or in these."""
-    if not any([targets.is_part(s.owner) for s in slots]):
+    if not any([kind_of(type(s.owner)) for s in slots]):
         return slots
     values = [s.owner if type(s) is Whole else s.read() for s in slots]
-    inside = set(map(id, targets.containers_in((*inputs.values, *values))))
+    inside = set(map(id, Parts((*inputs.values, *values)).containers))
     return tuple([s for s in slots if type(s) is Whole or id(s.owner) not in inside])
 
 

@@ -32,21 +32,8 @@ class Targets:
             tells, later, where else originals are that others in `given` stand for,
             if these have been changed in place: who watches it, and the places.
         snapshot: Returns a function that undoes changes of PyTrees in place.
-        objects_in: Lists the mutable objects in a value, by their paths, with entries.
-        containers_in: Lists the containers and nested arrays in a value.
-        has_changed: Tells whether an object has other entries than it had.
-        moment: Returns what an object has: its entries, and what arrays there hold.
-        changed_since: `changed_since(value, moment)` lists the keys of entries that
-            have changed since then.
-        apart: Copies an object, and the arrays among its entries.
-        keep_arrays: `keep_arrays(value, original)` gives an object the arrays of
-            another one where its own hold the same.
-        blend: `blend(target, mask, source, moment)` does to an object, in some
-            elements, what happened to another one since a moment.
-        exchange: `exchange(pairs)` has a method `begin`, which lets originals stand for
-            copies, and one, `end`, which ends that.
-        brought_back: `brought_back(value, originals)` gives original objects, by their
-            paths, the contents that they have in a value, and makes these part of it.
+        identity: The module `control.identity`: which objects a value contains, what
+            has become of them, and bringing that back to those of the caller.
         is_array: Tells whether a condition must be vectorized.
         holds: Tells whether a condition is known to hold for all elements.
         known: Returns what a vectorized condition is, if all elements share it and
@@ -55,8 +42,6 @@ class Targets:
         is_zero_step: Tells whether the step of a `range` is known to be zero; one
             that is an array is looked after under flag Debug.
         as_number: Has an array stand for a number, and returns it.
-        settle: Has variables' arrays stand for no numbers, after outermost constructs.
-        is_part: Tells whether a value is a container or a nested array.
         is_tree: Tells whether a value is a mutable PyTree, which a method or
             function that receives it may change in place.
         may_act: `may_act(function, values)` tells whether an expression may change
@@ -85,27 +70,16 @@ class Targets:
     are_still: Callable[..., bool]
     standing_in: Callable[..., Callable[[], Any]]
     snapshot: Callable[[Any], Callable[[], None]]
-    objects_in: Callable[[Any], dict[Any, Any]]
-    containers_in: Callable[[Any], list[Any]]
-    has_changed: Callable[[Any, Any], bool]
-    moment: Callable[[Any], Any]
-    changed_since: Callable[[Any, Any], Any]
-    apart: Callable[[Any], Any]
-    keep_arrays: Callable[[Any, Any], None]
-    blend: Callable[..., None]
-    exchange: Callable[[Any], Any]
-    brought_back: Callable[[Any, dict[Any, Any]], Any]
+    identity: Any
     is_array: Callable[[Any], bool]
     holds: Callable[[Any], bool]
     known: Callable[[Any], bool | None]
     is_integer_array: Callable[[Any], bool]
     is_zero_step: Callable[[Any], bool]
     as_number: Callable[[Any], Any]
-    settle: Callable[[Any], None]
     is_idle: Callable[[], bool]
     runs_plain: Callable[[], bool]
     plain_range: Callable[..., Any]
-    is_part: Callable[[Any], bool]
     is_tree: Callable[[Any], bool]
     may_act: Callable[..., bool]
     may_change_in_use: Callable[[Any], bool]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import gast
@@ -34,9 +33,7 @@ def call(attribute: str, *args: Any, **keywords: Any) -> Any:
 
 def assign(target: str, value: Any) -> Any:
     """Make an assignment to one variable."""
-    return gast.Assign(
-        targets=[name(target, store=True)], value=value, type_comment=None
-    )
+    return gast.Assign([name(target, store=True)], value, None)
 
 
 def unpack(targets: list[str], value: Any) -> Any:
@@ -44,7 +41,7 @@ def unpack(targets: list[str], value: Any) -> Any:
     if not targets:
         return gast.Expr(value=value)
     target = pack([name(t, store=True) for t in targets], store=True)
-    return gast.Assign(targets=[target], value=value, type_comment=None)
+    return gast.Assign([target], value, None)
 
 
 def pack(elements: list[Any], store: bool = False) -> Any:
@@ -131,6 +128,11 @@ def with_fields(node: Any, fields: dict[str, Any]) -> Any:
     return fresh
 
 
+def shallow_copy(node: Any) -> Any:
+    """Copy a syntax node but not what is in it."""
+    return with_fields(node, dict(gast.iter_fields(node)))
+
+
 def _spot_of(node: Any) -> dict[str, int]:
     spot = {key: getattr(node, key, None) for key in _SPOT}
     found = {key: value for key, value in spot.items() if value is not None}
@@ -149,8 +151,3 @@ def _fill(node: Any, spot: dict[str, int]) -> None:
         spot = _spot_of(node)
     for child in gast.iter_child_nodes(node):
         _fill(child, spot)
-
-
-def duplicate(node: Any) -> Any:
-    """Copy a syntax tree."""
-    return copy.deepcopy(node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lumijit.standing import settle
 from lumijit.syntax.attempts import Inputs, attempts
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.conditions import Conditions
@@ -86,7 +87,7 @@ class Choices(Conditions):
             for k, value in zip(changing, changed, strict=False):
                 state.bring_back(labels[k], value)
             state.finish(changed[len(changing) :])
-            targets.settle(merged[:count])
+            settle(merged[:count])
             return merged[:count] if count > 1 else merged[0]
 
         return attempts(Inputs(where, values, labels), (yes, no), attempt)

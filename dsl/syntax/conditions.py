@@ -69,14 +69,11 @@ class Conditions:
         return targets.is_array(left) or bool(left) == is_and
 
     @staticmethod
-    def join_and(left: Any, right: Any) -> Any:
-        """Finish an `and` whose right operand was evaluated."""
-        return targets.logical_and(left, right) if targets.is_array(left) else right
-
-    @staticmethod
-    def join_or(left: Any, right: Any) -> Any:
-        """Finish an `or` whose right operand was evaluated."""
-        return targets.logical_or(left, right) if targets.is_array(left) else right
+    def joined(is_and: bool, left: Any, right: Any) -> Any:
+        """Finish an `and` or `or` whose right operand was evaluated."""
+        if not targets.is_array(left):
+            return right
+        return (targets.logical_and if is_and else targets.logical_or)(left, right)
 
     # Flags of jumps.
 

@@ -6,6 +6,7 @@ Imports `rewriting`, which does the work, and control flow with the first functi
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
@@ -67,21 +68,15 @@ def syntax(
     >>> hint(True)
     True
     """
+    options = {
+        "recursive": recursive,
+        "print_ast": print_ast,
+        "print_code": print_code,
+    }
     if f is None:
-        return lambda function: syntax(
-            function,
-            recursive=recursive,
-            print_ast=print_ast,
-            print_code=print_code,
-        )
+        return partial(syntax, **options)
     if isinstance(f, (staticmethod, classmethod)):
-        inner = syntax(
-            f.__func__,
-            recursive=recursive,
-            print_ast=print_ast,
-            print_code=print_code,
-        )
-        return type(f)(inner)
+        return type(f)(syntax(f.__func__, **options))
     if hasattr(f, _MARK):
         return f
     if not isinstance(f, FunctionType):

@@ -19,7 +19,6 @@ from lumijit.syntax.bindings import targets
 from lumijit.syntax.choices import Choices
 from lumijit.syntax.conditions import Forced
 from lumijit.syntax.handed import Parted
-from lumijit.syntax.places import syntax_error
 from lumijit.syntax.ranges import ArrayRange, item, make_range
 from lumijit.syntax.site import (
     Raising,
@@ -94,14 +93,9 @@ class Runtime(Choices):
 
     def refuse(self, site: int, reason: str) -> NoReturn:
         """Raise the error for a statement that can't be vectorized."""
-        where = self.sites[site]
-        frame_line = errors.where()
-        raise syntax_error(
-            where.filename,
-            where.function,
-            where.place,
+        raise self.sites[site].error(
             f"{reason} can't be part of vectorized control flow, but the condition "
-            f"around it is an array here ({frame_line})",
+            f"around it is an array here ({errors.where()})",
             "make the condition a Python bool, or move the statement out of the "
             "conditional block.",
         )
@@ -119,24 +113,18 @@ class Runtime(Choices):
                 "ones have left before, by 'return', 'break' or 'continue', depends on "
                 "arrays"
             )
-        raise syntax_error(
-            where.filename,
-            where.function,
-            raising.place,
+        raise where.error(
             f"{problem} here ({errors.where()})",
             "check it by 'assert' or lumijit.assert_true, under flag Debug; give these "
             "elements a value instead, as lumijit.select does; or make the condition "
             "a Python bool, as in bool(lumijit.any(...)).",
+            raising.place,
         )
 
     def require_plain(self, value: Any, site: int) -> Any:
         """Return what `match` inspects, which must not be an array."""
         if targets.is_array(value):
-            where = self.sites[site]
-            raise syntax_error(
-                where.filename,
-                where.function,
-                where.place,
+            raise self.sites[site].error(
                 "'match' on an array can't be part of vectorized control flow "
                 f"({errors.where()})",
                 "write 'if' and 'elif' with comparisons instead.",
@@ -316,12 +304,12 @@ class Runtime(Choices):
             if not left:
                 raise self._parted(where) from None
         places = where.places
-        originals = targets.objects_in(values)
+        originals = targets.identity.objects_in(values)
 
         def turn(*entries: Any) -> tuple[Any, ...]:
             inner = {
                 id(copy)
-                for path, (copy, _) in targets.objects_in(entries).items()
+                for path, (copy, _) in targets.identity.objects_in(entries).items()
                 if outside is None or id(originals[path][0]) in outside
             }
             state = list(entries)
@@ -339,10 +327,7 @@ class Runtime(Choices):
 
     @staticmethod
     def _parted(where: Site) -> errors.SyntaxTransformError:
-        return syntax_error(
-            where.filename,
-            where.function,
-            where.place,
+        return where.error(
             "the variables of this loop exchange objects in each turn, and the body "
             "changes these in place, so which object is changed differs from turn to "
             "turn",

@@ -8,6 +8,7 @@ functions of the variables they read, for the vectorized case.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +19,9 @@ from lumijit.syntax.definitions import Definitions
 from lumijit.syntax.names import (
     OPAQUE,
     effects_of,
-    has_suspension,
     header_of,
     own_parts,
+    suspension_in,
 )
 from lumijit.syntax.truth import (
     false_test,
@@ -60,7 +61,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     def _definition(self, node: Any) -> Any:
         """Copy a function or class, rewriting what is evaluated where it stands."""
-        fresh = build.duplicate(node)
+        fresh = copy.deepcopy(node)
         for (old, field), (new, _) in zip(
             header_of(node), header_of(fresh), strict=True
         ):
@@ -104,7 +105,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
 
     def _is_conditional(self, value: Any) -> bool:
         """Tell whether an operand must not run for those who don't get there."""
-        if has_suspension(value):
+        if suspension_in(value):
             return False
         may_change_objects = self.definitions.purity.may_change_objects
         return bool(effects_of(value).writes) or may_change_objects(value)
@@ -147,7 +148,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         right = self.visit(value)
         if is_test:
             right = build.call("truth", right)
-        if has_suspension(value):
+        if suspension_in(value):
             return self._combine_once(is_and, left, right)
         temp = self.definitions.new_name("t")
         operator = build.both if is_and else build.either
@@ -172,8 +173,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         enter = build.call(
             "needs_right", build.walrus(temp, left), build.constant(is_and)
         )
-        combine = "join_and" if is_and else "join_or"
-        joined = build.call(combine, build.name(temp), right)
+        joined = build.call("joined", build.constant(is_and), build.name(temp), right)
         return build.choice(enter, joined, build.name(temp))
 
     def _is_plain(self, temp: str, value: Any) -> Any:
@@ -228,14 +228,6 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         )
         return build.choice(truth_test(temp, test), self.visit(node.body), plain_false)
 
-    def _site(self, node: Any) -> tuple[list[str], int]:
-        effects = effects_of(node.body, node.orelse)
-        params = self._params(effects)
-        bound = self.definitions.state_names(effects.writes)
-        return params, self.definitions.site(
-            node, "conditional expression", params, ["value", *bound]
-        )
-
     def _params(self, effects: Any) -> list[str]:
         params = self.definitions.state_names(effects.reads | effects.writes)
         for names in self._local_names:
@@ -263,15 +255,18 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         return identifier
 
     def _vectorized_choice(self, node: Any, temp: str) -> Any:
-        writes = effects_of(node.body, node.orelse).writes
+        effects = effects_of(node.body, node.orelse)
+        writes = effects.writes
         bound = self.definitions.state_names(writes)
-        if has_suspension(node):
+        if suspension_in(node):
             return self.definitions.refusal(node, "'await' in a conditional expression")
         if writes and (self._local_names or len(bound) < len(writes)):
             where = "a comprehension" if self._local_names else "a global variable"
             reason = f"an assignment (':=') for some elements, in {where},"
             return self.definitions.refusal(node, reason)
-        params, site = self._site(node)
+        params = self._params(effects)
+        kind = "conditional expression"
+        site = self.definitions.site(node, kind, params, ["value", *bound])
         functions = [
             build.name(self._function(part, params, bound))
             for part in (node.body, node.orelse)
@@ -329,21 +324,16 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             pieces.append(build.pack([self.visit(p) for p in piece]))
         return pieces
 
-    def _rewrite_ListComp(self, node: Any) -> Any:
-        return self._comprehension(node)
-
-    _rewrite_SetComp = _rewrite_DictComp = _rewrite_GeneratorExp = _rewrite_ListComp
-
     def _iterable(self, node: Any) -> Any:
         """Rewrite what a comprehension iterates over: no `:=` may stand there."""
-        if has_suspension(node) or not any(map(_is_rewritten, own_parts(node))):
+        if suspension_in(node) or not any(map(_is_rewritten, own_parts(node))):
             return self.visit(node)
         params = self._params(effects_of(node))
         function = self._function(node, params, [])
         value = build.name if self._local_names[-1] else self.definitions.value_or_none
         return gast.Call(build.name(function), list(map(value, params)), [])
 
-    def _comprehension(self, node: Any) -> Any:
+    def _rewrite_ListComp(self, node: Any) -> Any:
         generators = []
         names: set[str] = set()
         self._local_names.append(names)
@@ -351,7 +341,7 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
             iterable = self._iterable(generator.iter)
             names |= effects_of(generator.target).writes
             fresh = gast.comprehension(
-                target=build.duplicate(generator.target),
+                target=copy.deepcopy(generator.target),
                 iter=iterable,
                 ifs=[self._visit_test(condition) for condition in generator.ifs],
                 is_async=generator.is_async,
@@ -364,6 +354,8 @@ class ExpressionRewriter(gast.NodeTransformer):  # type: ignore[misc]
         }
         self._local_names.pop()
         return type(node)(generators=generators, **values)
+
+    _rewrite_SetComp = _rewrite_DictComp = _rewrite_GeneratorExp = _rewrite_ListComp
 
 
 def _is_rewritten(part: Any) -> bool:

@@ -73,7 +73,10 @@ class Handed:
         self._is_loop = is_loop
         self._outside = outside
         self._start = {
-            name: {path: item for path, (item, _) in targets.objects_in(value).items()}
+            name: {
+                path: item
+                for path, (item, _) in targets.identity.objects_in(value).items()
+            }
             for name, value in self.originals.items()
         }
         # Which objects the results stand for, as far as it is known; and for which
@@ -95,7 +98,7 @@ class Handed:
 
     def _place_of(self, owner: Any, other: Any = None) -> tuple[Any, Path] | None:
         """Return the one name and path that an object has besides `other`, if any."""
-        read = (targets.objects_in(value) for value in self._read.values())
+        read = (targets.identity.objects_in(value) for value in self._read.values())
         is_read = any(v is owner for found in read for v, _ in found.values())
         entries = _entries(self._start)
         places = [(n, p) for n, p, v in entries if v is owner and n != other]
@@ -132,7 +135,7 @@ class Handed:
             reports: what is called where results don't suffice.
         """
         start = self._final if self._is_loop else self._start
-        before = {n: targets.objects_in(given[n]) for n in start if n in given}
+        before = {n: targets.identity.objects_in(given[n]) for n in start if n in given}
         if not before:
             return run(values)
         owners: dict[int, tuple[Any, Any]] = {}
@@ -148,7 +151,9 @@ class Handed:
             if not is_exchanged:
                 return run(values)
             items = {id(item): item for _, _, (item, _) in _entries(before)}
-            exchange = targets.exchange((owners[k][1], items[k]) for k in owners)
+            exchange = targets.identity.Exchange(
+                (owners[k][1], items[k]) for k in owners
+            )
             on_error(exchange.end)
             try:
                 return exchange.end(run(exchange.begin(values)))
@@ -165,7 +170,7 @@ class Handed:
             changed = {
                 id(item)
                 for _, _, (item, entries) in _entries(before)
-                if targets.has_changed(item, entries)
+                if targets.identity.has_changed(item, entries)
             }
             ends = {
                 name: {p: item for p, (item, _) in found.items()}
@@ -175,7 +180,7 @@ class Handed:
                 end = ends[name].get(path)
                 if end is item or all(item is not v for v in self._sources_of(end)):
                     continue
-                if targets.changed_since(item, moment):
+                if targets.identity.changed_since(item, moment):
                     changed.add(id(item))
             self._compare(before, owners, ends, changed, shared, reports)
         return result
@@ -187,7 +192,7 @@ class Handed:
         if not self._is_loop and self._lineage is None:
             return {}
         return {
-            (name, path): (item, targets.moment(item))
+            (name, path): (item, targets.identity.moment(item))
             for name, path, (item, _) in _entries(before)
         }
 
@@ -212,10 +217,12 @@ class Handed:
         lineage.settle()
         for name, place in self.twins.items():
             item, moment = moments[place]
-            targets.blend(moments[name, ()][0], self.still[place], item, moment)
+            targets.identity.blend(
+                moments[name, ()][0], self.still[place], item, moment
+            )
         for (name, path), mask in self.still.items():
             first, _ = moments.get((name, path), (None, None))
-            last, _ = targets.objects_in(after[name]).get(path, (None, None))
+            last, _ = targets.identity.objects_in(after[name]).get(path, (None, None))
             self.still[name, path] = both(mask, lineage.mask(first, last))
 
     def _compare(
@@ -278,8 +285,10 @@ class Handed:
     ) -> Iterator[tuple[tuple[Any, Any], tuple[Any, Any]]]:
         """List copies of objects of which one stands for the other in some elements."""
         for name in given.keys() & self._read.keys():
-            now = targets.objects_in(given[name])
-            for path, (item, _) in targets.objects_in(self._read[name]).items():
+            now = targets.identity.objects_in(given[name])
+            for path, (item, _) in targets.identity.objects_in(
+                self._read[name]
+            ).items():
                 if path in now:
                     copies = {id(item): (name, now[path][0]), **copies}
         for key, (name, copy) in copies.items():
@@ -341,12 +350,12 @@ class Handed:
         """Return the final value of a variable."""
         found = self._final.get(name, {})
         if self.twins and name in self.twins:
-            targets.keep_arrays(value, self._start[name][()])
-        result = targets.brought_back(value, found) if found else value
+            targets.identity.keep_arrays(value, self._start[name][()])
+        result = targets.identity.brought_back(value, found) if found else value
         met, start = self._met.get(name, {}), self._start.get(name, {})
         if self._lineage is None and met.keys() <= found.keys():
             return result
-        for path, (item, _) in targets.objects_in(result).items():
+        for path, (item, _) in targets.identity.objects_in(result).items():
             if path in found:
                 continue
             owner, sources = start.get(path), met.get(path, {})
@@ -378,7 +387,7 @@ def _left(
         elif after[name] is given[name] and not is_changed:
             yield name, objects
         else:
-            yield name, targets.objects_in(after[name])
+            yield name, targets.identity.objects_in(after[name])
 
 
 def _entries(found: dict[Any, dict[Path, Any]]) -> Iterator[tuple[Any, Path, Any]]:

@@ -194,9 +194,7 @@ class JumpRemover:
         if pieces.exits:
             # Lanes that left the loop keep their value of the loop variable.
             pieces.item = self.new_name("item")
-            bind = gast.Assign(
-                targets=[target], value=build.name(pieces.item), type_comment=None
-            )
+            bind = gast.Assign([target], build.name(pieces.item), None)
             bind = Simple(build.located(bind, node.target))
             guard = self._guarded(pieces.exits, [bind, *body], node.stmt)
             iteration = [guard]
@@ -224,11 +222,7 @@ class JumpRemover:
         zero = gast.BinOp(build.name(size), gast.Sub(), build.name(size))
         first = _assignment(count, zero, stmt)
         arguments = (build.name(part) for part in (start, step, count))
-        bind = gast.Assign(
-            targets=[node.target],
-            value=build.call("range_item", *arguments),
-            type_comment=None,
-        )
+        bind = gast.Assign([node.target], build.call("range_item", *arguments), None)
         following = gast.BinOp(build.name(count), gast.Add(), build.constant(1))
         advance = _assignment(count, following, stmt)
         test: Any = gast.Compare(build.name(count), [gast.Lt()], [build.name(size)])

@@ -35,7 +35,9 @@ class Lineage:
 
     def note(self, item: Any, source: Any, mask: Any, others: Collection[Any]) -> None:
         """Note that an object stands for another one in some elements."""
-        self.heirs[id(item)] = Heir(item, targets.moment(item), source, mask, others)
+        self.heirs[id(item)] = Heir(
+            item, targets.identity.moment(item), source, mask, others
+        )
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -50,7 +52,7 @@ class Lineage:
         """Do to objects what has been done to those that stand for them."""
         for heir in reversed(self.heirs.values()):
             if heir.mask is not False:
-                targets.blend(heir.source, heir.mask, heir.item, heir.moment)
+                targets.identity.blend(heir.source, heir.mask, heir.item, heir.moment)
 
     def mask(self, first: Any, last: Any) -> Any:
         """Return in which elements one object is another: a bool, or a mask."""

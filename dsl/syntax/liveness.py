@@ -157,25 +157,22 @@ class Liveness:
         return self._try(node, live) | reads
 
     def _loop(self, node: While, live: set[str]) -> set[str]:
-        head = self.block(node.orelse, live) | self.effects.header(node).reads | live
-        while True:
-            grown = head | self.block(node.body, head)
-            if grown == head:
-                break
-            head = grown
+        head = self._head(node, live, set())
         node.live_head |= head
-        return set(head)
+        return head
 
     def _for(self, node: For, live: set[str]) -> set[str]:
-        header = self.effects.header(node)
-        target = effects_of(node.target).writes
-        head = self.block(node.orelse, live) | live
-        while True:
-            grown = head | (self.block(node.body, head) - target) | header.reads
-            if grown == head:
-                break
-            head = grown
+        head = self._head(node, live, effects_of(node.target).writes)
         return (head | self.block(node.counted, live)) - {node.range_name}
+
+    def _head(self, node: While | For, live: set[str], bound: set[str]) -> set[str]:
+        """Return what is live before each turn, which binds some names at its start."""
+        head = self.block(node.orelse, live) | self.effects.header(node).reads | live
+        while True:
+            grown = head | (self.block(node.body, head) - bound)
+            if grown == head:
+                return head
+            head = grown
 
     def _with(self, node: Compound, live: set[str]) -> set[str]:
         ((_, _, body),) = node.parts
@@ -317,22 +314,14 @@ class DefiniteAssignment:
         return None if after is None or ended is None else after | ended
 
     def _check(self, bound: set[str], *parts: Any) -> None:
-        for part in parts:
-            if part is not None:
-                self._check_reads(part, bound)
-
-    def _check_reads(self, part: Any, bound: set[str]) -> None:
-        for name in _direct_reads(part):
-            if name.id not in bound:
-                self.unsure[id(name)] = name
-                self.unsure_names.add(name.id)
-        self.unsure_names |= effects_of(part).captured - bound
-
-
-def _direct_reads(node: Any) -> list[Any]:
-    """List the variable reads in this scope itself, outside inner functions."""
-    names = [part for part in own_parts(node) if isinstance(part, gast.Name)]
-    return [name for name in names if isinstance(name.ctx, gast.Load)]
+        """Find reads in this scope itself, and what inner functions capture."""
+        given = [part for part in parts if part is not None]
+        for part in own_parts(*given):
+            is_read = isinstance(part, gast.Name) and isinstance(part.ctx, gast.Load)
+            if is_read and part.id not in bound:
+                self.unsure[id(part)] = part
+                self.unsure_names.add(part.id)
+        self.unsure_names |= effects_of(*given).captured - bound
 
 
 def _meet(a: set[str] | None, b: set[str] | None) -> set[str] | None:

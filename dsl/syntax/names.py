@@ -45,11 +45,6 @@ def own_parts(*nodes: Any) -> Iterator[Any]:
         pending.extend(_header_parts(part) if is_inner else gast.iter_child_nodes(part))
 
 
-def has_suspension(node: Any) -> bool:
-    """Tell whether `yield` or `await` occurs in this scope itself."""
-    return suspension_in(node) is not None
-
-
 def suspension_in(node: Any) -> Any:
     """Return the first `yield` or `await` of this scope, if there is one."""
     for part in own_parts(node):
@@ -183,18 +178,14 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
             self.effects.reads.add(node.target.id)
         self._visit_value(node)
 
-    def visit_Attribute(self, node: Any) -> None:
-        self._visit_access(node)
-
-    def visit_Subscript(self, node: Any) -> None:
-        self._visit_access(node)
-
     def _visit_access(self, node: Any) -> None:
         base = root_name(node.value)
         if base is not None and not isinstance(node.ctx, gast.Load):
             self._add(self.effects.changed, base)
             self._add_path(node)
         self.generic_visit(node)
+
+    visit_Attribute = visit_Subscript = _visit_access
 
     def _add_path(self, node: Any) -> None:
         """Record `a.b` for assignments to `a.b`, `a.b[i]` or `a.b[i].c`."""
@@ -239,8 +230,8 @@ class _Collector(gast.NodeVisitor):  # type: ignore[misc]
         for name in handed_on(*nodes):
             self._add(self.effects.passed, name)
 
-    def _add(self, names: set[str], name: str | None) -> None:
-        if name is not None and not self._is_hidden(name):
+    def _add(self, names: set[str], name: str) -> None:
+        if not self._is_hidden(name):
             names.add(name)
 
     def visit_NamedExpr(self, node: Any) -> None:

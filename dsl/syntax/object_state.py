@@ -16,7 +16,6 @@ from lumijit.runtime.contexts import on_error, running_attempt
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.handed import Handed, Parted, Reports
 from lumijit.syntax.lineage import Lineage
-from lumijit.syntax.places import syntax_error
 from lumijit.syntax.running import Running, running
 from lumijit.syntax.slots import Found, Slot, Whole
 
@@ -87,7 +86,7 @@ class ObjectState:
             return self.before
         values = list(self.before)
         for k in self.handed.twins:
-            values[k] = targets.apart(values[k])
+            values[k] = targets.identity.apart(values[k])
         return tuple(values)
 
     def still(self) -> tuple[Any, ...]:
@@ -125,7 +124,7 @@ class ObjectState:
         problem = f"{first!r} and {second!r} are one object in some elements only"
         if second in (first, _before(first)):
             problem = f"{first!r} is another object than before in some elements only"
-        raise self._refused(
+        raise self._where.error(
             f"{problem}, and the {self._where.kind!r} here changes it, which whoever "
             "has the other one would see, too",
             "assign the contents of an object (a.x = b.x) in place of the object (a = "
@@ -184,16 +183,11 @@ class ObjectState:
             if new:
                 self._adopt(watcher, new)
         if is_undone:
-            raise self._refused(
+            raise self._where.error(
                 f"an array of the state of the {self._where.kind!r} here changes by "
                 "way of an object that was made inside of the construct around it",
                 "make that object before, or give it copies of arrays (Float(a)).",
             )
-
-    def _refused(self, problem: str, fix: str) -> Exception:
-        """Word an error for what this construct can't follow."""
-        where = self._where
-        return syntax_error(where.filename, where.function, where.place, problem, fix)
 
     def _handing(
         self,

@@ -5,7 +5,6 @@ with helpers added to the closure.
 """
 
 from __future__ import annotations
-import __future__
 
 import sys
 from types import CellType, CodeType, FunctionType
@@ -15,12 +14,9 @@ import gast
 
 from lumijit.syntax import build
 from lumijit.syntax.invented import PREFIX, RUNTIME
-from lumijit.syntax.source import class_around
+from lumijit.syntax.source import FUTURE, class_around
 
 _OUTLINE = PREFIX + "outline"
-_FUTURE_FLAGS = 0
-for _name in __future__.all_feature_names:
-    _FUTURE_FLAGS |= getattr(__future__, _name).compiler_flag
 
 
 def outline(function: FunctionType, tree: Any, helpers: list[Any]) -> Any:
@@ -56,7 +52,7 @@ def compiled(function: FunctionType, module: Any) -> dict[str, CodeType]:
     """Compile an outline; return the code of the function and of its helpers."""
     code = function.__code__
     tree = gast.gast_to_ast(module)
-    flags = code.co_flags & _FUTURE_FLAGS
+    flags = code.co_flags & FUTURE
     whole = compile(tree, code.co_filename, "exec", flags, dont_inherit=True)
     found = _functions_in(whole)
     names = code.co_name, function.__qualname__

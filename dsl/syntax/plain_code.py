@@ -8,6 +8,7 @@ enclosing loop, is run in its vectorized form too: `_lj_split` says so.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import gast
@@ -76,7 +77,7 @@ class NativeWriter:
             if (
                 finish is not None
                 and isinstance(node, If)
-                and not (rest and _nests(node))
+                and not (rest and any(map(may_split, (*node.body, *node.orelse))))
             ):
                 # It is known where it is split: no flag needs testing.
                 result += self._branch(node, bound, (rest, finish))
@@ -86,7 +87,7 @@ class NativeWriter:
             in_split_mode = build.name(SPLIT)
             self.tests_split = True
             if finish is not None:
-                split += build.duplicate(finish)
+                split += copy.deepcopy(finish)
                 exit_ = build.branch(in_split_mode, split, [])
                 result.append(build.located(exit_, node.stmt))
                 continue
@@ -174,7 +175,7 @@ class NativeWriter:
         if ending is not None:
             rest, finish = ending
             vectorized += self._split_rest(node, rest, before)
-            vectorized += build.duplicate(finish)
+            vectorized += copy.deepcopy(finish)
         if mode is not None:
             mode = self.rewriter.rewrite(mode)
         is_false = false_test(temp, mode)
@@ -377,10 +378,6 @@ class NativeWriter:
         counted = next(n for n in node.lowered if isinstance(n, For)).counted
         call = self.regions.statements([*counted, *pieces.after], bound)
         return [*start, *call]
-
-
-def _nests(node: If) -> bool:
-    return any(map(may_split, (*node.body, *node.orelse)))
 
 
 def _sets_split(statements: list[Any]) -> bool:

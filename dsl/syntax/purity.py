@@ -24,9 +24,7 @@ class Purity:
 
     def is_pure(self, test: Any) -> bool:
         """Tell whether evaluating `test` again does nothing more."""
-        if suspension_in(test) is not None:
-            return False
-        if self.may_change_objects(test):
+        if suspension_in(test) or self.may_change_objects(test):
             return False
         refused = (gast.NamedExpr, gast.Lambda)
         return not any(isinstance(part, refused) for part in gast.walk(test))

@@ -20,13 +20,16 @@ from types import (
 from typing import Any, NamedTuple
 
 from lumijit.runtime.cached_properties import cached_property
+from lumijit.runtime.class_facts import ClassFacts
 from lumijit.runtime.contexts import on_error
+from lumijit.runtime.errors import SyntaxTransformError
+from lumijit.standing import settle
 from lumijit.syntax.attempts import Inputs
 from lumijit.syntax.bindings import targets
 from lumijit.syntax.invented import PREFIX, RESULT
 from lumijit.syntax.nesting import called_by
 from lumijit.syntax.object_state import ObjectState
-from lumijit.syntax.places import SourcePlace
+from lumijit.syntax.places import SourcePlace, syntax_error
 from lumijit.syntax.slots import Attribute, Slot
 from lumijit.syntax.undefined import Undefined
 
@@ -225,6 +228,13 @@ class Site:
         never = self.excluded.union(self.outs)
         return [i for i, name in enumerate(self.ins) if name not in never]
 
+    def error(
+        self, problem: str, fix: str, place: SourcePlace | None = None
+    ) -> SyntaxTransformError:
+        """Word an error about the construct, or about a place inside of it."""
+        where = self.filename, self.function, place or self.place
+        return syntax_error(*where, problem, fix)
+
     def __str__(self) -> str:
         """Name the construct and its line."""
         return f"'{self.kind}' at {self.filename}:{self.place.line}"
@@ -255,20 +265,8 @@ def _label_of(name: str) -> str:
     return f"<{stem}>"
 
 
-class _Constant(dict[Any, bool]):
-    """Whether values of classes are constants; not of classes in functions."""
-
-    def __missing__(self, cls: Any) -> bool:
-        found = issubclass(cls, _CONSTANTS)
-        if "<locals>" not in cls.__qualname__:
-            if len(self) >= _KNOWN:
-                self.clear()
-            self[cls] = found
-        return found
-
-
-_KNOWN = 1024
-_is_constant: Callable[[Any], bool] = _Constant().__getitem__
+_are_constant = ClassFacts(lambda cls: issubclass(cls, _CONSTANTS))
+_is_constant: Callable[[Any], bool] = _are_constant.__getitem__
 
 
 class SiteState(ObjectState):
@@ -370,7 +368,7 @@ class SiteState(ObjectState):
 
     def final(self, outs: Sequence[int], results: Sequence[Any]) -> tuple[Any, ...]:
         """Return what the construct leaves: of outputs at some positions, results."""
-        targets.settle(results)
+        settle(results)
         names, values = self.site.outs, self.values
         left = [values[i] if i >= 0 else None for i in self.site.places]
         for k, j in enumerate(outs):

@@ -27,7 +27,8 @@ _WRAPPER = "if 1:\n"
 # Files that are older can't have been edited since they were imported.
 _STARTED = time.time()
 _FEATURES = (getattr(__future__, name) for name in __future__.all_feature_names)
-_FUTURE = sum(feature.compiler_flag for feature in _FEATURES)
+#: The compiler flags of `from __future__ import …`.
+FUTURE = sum(feature.compiler_flag for feature in _FEATURES)
 _OPERATORS = ("BINARY", "INPLACE", "COMPARE", "UNARY", "CONTAINS", "IS_OP")
 
 
@@ -132,7 +133,7 @@ def _is_edited(code: CodeType, text: str) -> bool:
         lines -= 1
         text = f"def _({', '.join(code.co_freevars)}):\n{text}"
     text = "\n" * lines + text
-    flags = code.co_flags & _FUTURE
+    flags = code.co_flags & FUTURE
     try:
         module = compile(text, code.co_filename, "exec", flags, dont_inherit=True)
     except SyntaxError:

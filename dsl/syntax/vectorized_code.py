@@ -13,8 +13,15 @@ from typing import Any
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.block_statements import Writer, write_block
-from lumijit.syntax.control_tree import Compound, For, If, Simple, Statement, While
+from lumijit.syntax.control_tree import (
+    Compound,
+    For,
+    If,
+    Simple,
+    Statement,
+    While,
+    caught_name,
+)
 from lumijit.syntax.definitions import Definitions
 from lumijit.syntax.expressions import ExpressionRewriter
 from lumijit.syntax.hint_reader import Hints
@@ -25,6 +32,8 @@ from lumijit.syntax.truth import is_plain_test
 from lumijit.syntax.unsupported import find_obstacle
 
 _DROPPED = PREFIX + "dropped"
+#: Writes a list of nodes, given the names bound before, which it extends.
+Writer = Callable[[list[Statement], set[str]], list[Any]]
 
 
 class RegionWriter:
@@ -87,10 +96,11 @@ class RegionWriter:
 
     def branch(self, node: If, test: Any, bound: set[str]) -> list[Any]:
         """Write a branch as a call of `if_stmt`."""
-        obstacle = self._obstacle([*node.body, *node.orelse])
+        inside = [*node.body, *node.orelse]
+        obstacle = find_obstacle(inside, self.scope, self.effects)
         if obstacle:
             return [self._refuse(node, obstacle)]
-        effects = self.effects.of_all([*node.body, *node.orelse])
+        effects = self.effects.of_all(inside)
         live = node.live_body | node.live_orelse | node.hints.include
         mentioned = effects.mentioned | node.hints.include
         ins = self.definitions.state_names(live & mentioned)
@@ -117,7 +127,7 @@ class RegionWriter:
 
     def loop(self, node: While, bound: set[str], first: Any = False) -> list[Any]:
         """Write a loop as a call of `while_loop`."""
-        obstacle = self._obstacle(node.body)
+        obstacle = find_obstacle(node.body, self.scope, self.effects)
         if obstacle:
             return [self._refuse(node, obstacle)]
         effects = self.effects.deep(node)
@@ -205,15 +215,37 @@ class RegionWriter:
         """Write `with`, `try` or `match` around blocks written by `write`."""
         effects = self.effects.header(node)
         header = effects.writes - effects.deletes
-        rewrite = self.rewriter.rewrite
-
-        def require_plain(value: Any) -> Any:
-            site = build.constant(self.definitions.site(node.stmt, "match"))
-            return build.located(build.call("require_plain", value, site), value)
-
-        stmt = write_block(node, write, rewrite, require_plain, bound, header)
+        is_with = isinstance(node.stmt, (gast.With, gast.AsyncWith))
+        stmt = build.shallow_copy(node.stmt)
+        copies = {id(node.stmt): stmt}
+        for name in ("handlers", "cases"):
+            originals = getattr(stmt, name, None)
+            if originals is not None:
+                setattr(stmt, name, [build.shallow_copy(part) for part in originals])
+                copies |= zip(map(id, originals), getattr(stmt, name), strict=True)
+        for holder, name, body in node.parts:
+            inner = bound | header | caught_name(holder)
+            statements = write(body, inner)
+            if is_with or name == "finalbody":
+                bound |= inner
+            if not statements and name == "body":
+                statements = [gast.Pass()]
+            setattr(copies[id(holder)], name, statements)
+        if is_with:
+            stmt.items = [self.rewriter.rewrite(item) for item in stmt.items]
+        if isinstance(stmt, gast.Match):
+            stmt.subject = self._plain(stmt.subject, node)
+            for case in stmt.cases:
+                if case.guard is not None:
+                    case.guard = self._plain(case.guard, node)
         bound -= self.effects.deep(node).deletes
-        return stmt
+        return build.located(stmt, node.stmt)
+
+    def _plain(self, value: Any, node: Compound) -> Any:
+        """Write what `match` inspects, which must not be an array."""
+        value = self.rewriter.rewrite(value)
+        site = build.constant(self.definitions.site(node.stmt, "match"))
+        return build.located(build.call("require_plain", value, site), value)
 
     # Pieces.
 
@@ -274,6 +306,3 @@ class RegionWriter:
         return build.located(
             gast.Expr(value=self.definitions.refusal(culprit, reason)), node.stmt
         )
-
-    def _obstacle(self, nodes: list[Statement]) -> tuple[Any, str] | None:
-        return find_obstacle(nodes, self.scope, self.effects)

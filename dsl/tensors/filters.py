@@ -20,11 +20,11 @@ from lumijit.functions.elementwise import fma
 from lumijit.functions.evaluation import eval as evaluate
 from lumijit.functions.gathering import rearranged
 from lumijit.functions.reductions import check_strategy
-from lumijit.functions.sizes import strides
 from lumijit.initialize import whole_number
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError, SizeError
+from lumijit.tensors.joining import stretched
 from lumijit.tensors.shapes import as_tensor, checked_axes
-from lumijit.tensors.views import View, index_class
+from lumijit.tensors.views import index_class
 
 Filter = str | Callable[[float], float]
 # After so many neighbours, sums are put into memory.
@@ -323,8 +323,4 @@ def upsample(
                 f"the shape {tuple(given)} is no multiple of {old}",
                 "use lumijit.resample.",
             )
-    runs: list[tuple[int, Any]] = []
-    for size, factor, step in zip(old, factors, strides(old), strict=True):
-        runs += [(size, step), (factor, 0)]
-    wide = tuple(m * f for m, f in zip(old, factors, strict=True))
-    return tensor._seen(View(wide, 0, tuple(runs)))
+    return stretched(tensor, factors)

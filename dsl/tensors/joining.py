@@ -273,16 +273,12 @@ def _cut(construct: str, value: Any, where: Any, axis: int) -> list[Any]:
     place = checked_axis(construct, axis, value.ndim)
     size = value.shape[place]
     if isinstance(where, (list, tuple)):
-        ends = [0, *where, size]
-        chosen = [slice(a, b) for a, b in pairwise(ends)]
-        if where:
-            chosen[-1] = slice(where[-1], None)
+        ends = [0, *where, None]
     else:
         count = _checked_count(construct, where)
         ends = [k * (size // count) + min(k, size % count) for k in range(count + 1)]
-        chosen = [slice(a, b) for a, b in pairwise(ends)]
     before = (slice(None),) * place
-    subscripts = [(*before, part) for part in chosen]
+    subscripts = [(*before, slice(a, b)) for a, b in pairwise(ends)]
     return [value[subscript] for subscript in subscripts]
 
 
@@ -315,11 +311,17 @@ def repeated(construct: str, value: Any, repeats: Any, axis: int | None) -> Any:
             chosen = (*[slice(None)] * place, index)
             return value[chosen]
     check_count(construct, repeats)
+    return stretched(value, [repeats if k == place else 1 for k in range(value.ndim)])
+
+
+def stretched(tensor: Any, factors: Sequence[int]) -> Any:
+    """Repeat each entry of a tensor along its axes, so many times each."""
+    shape = tensor.shape
     runs: list[tuple[int, Any]] = []
-    for k, (size, step) in enumerate(zip(shape, strides(shape), strict=True)):
-        runs += [(size, step), (repeats, 0)] if k == place else [(size, step)]
-    wide = (*shape[:place], shape[place] * repeats, *shape[place + 1 :])
-    return value._seen(View(wide, 0, tuple(runs)))
+    for size, factor, step in zip(shape, factors, strides(shape), strict=True):
+        runs += [(size, step), (factor, 0)]
+    wide = tuple(m * f for m, f in zip(shape, factors, strict=True))
+    return tensor._seen(View(wide, 0, tuple(runs)))
 
 
 def check_count(construct: str, count: Any) -> None:

@@ -16,7 +16,7 @@ from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import TEXEL
 from lumijit.compiler.launch import evaluate
 from lumijit.derivatives.gradients import grad_enabled
-from lumijit.enums import FilterMode, WrapMode
+from lumijit.enums import FilterMode
 from lumijit.runtime import device, recorders
 from lumijit.runtime.cuda_textures import Kind, largest
 from lumijit.runtime.device import DeviceId
@@ -24,12 +24,6 @@ from lumijit.runtime.dtypes import FLOAT32, UINT64
 
 if TYPE_CHECKING:
     from lumijit.textures.texture import TextureBase
-
-_WRAPS = {
-    WrapMode.Repeat: "repeat",
-    WrapMode.Clamp: "clamp",
-    WrapMode.Mirror: "mirror",
-}
 
 # The texels that texture units have, and the handle, if there is one. (It is no part of
 # a texture's state, which functions may not change.)
@@ -83,7 +77,7 @@ def _made(texture: TextureBase, texels: Node, where: DeviceId) -> Node | None:
         tuple(reversed(sizes)),
         channels,
         texture.filter_mode() is FilterMode.Linear,
-        _WRAPS[texture.wrap_mode()],
+        texture.wrap_mode().name.lower(),
     )
     limits = largest(len(sizes))
     if any(n > limit for n, limit in zip(kind.sizes, limits, strict=True)):
