@@ -233,7 +233,7 @@ def _written_versions(
     found = []
     for effect in launch.effects:
         found += [n for n in versions.get(id(effect), ()) if n.op is WRITTEN]
-        if effect.op in REGIONS:
+        if effect.op in REGIONS or is_returning(effect):
             found += [n for n in users(effect) if n.op is WRITTEN]
     bound = []
     for node in found:

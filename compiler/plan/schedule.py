@@ -53,7 +53,7 @@ _UNNUMBERED = frozenset({COPY, EVALUATED, LITERAL, UNDEFINED, WRITTEN})
 _SEVERAL = REGIONS | {PRODUCT}
 _PROBE = (object(),)
 _BASE_REFERENCES = sys.getrefcount(_PROBE[0])
-_PHASE = attrgetter("phase")
+_ORDER = attrgetter("phase", "size")
 # Computing so many operations anew takes about as long as a value's way to memory and
 # back, where many arrays of later phases need it.
 _MANY_OPERATIONS, _VERY_MANY_OPERATIONS = 24, 64
@@ -328,9 +328,7 @@ class _Planner:
         last = max(self.phases, default=0)
         self.plan.weight += len(self.phases)
         self._keep_results()
-        for node in self.carriers:
-            if self.phases[node.number] < last and node.op is not EVALUATED:
-                self._store(node, self.phases[node.number])
+        self._keep_carried(last)
         if last and self.plan.weight >= _MANY_OPERATIONS:
             self._keep_costly()
         groups: dict[tuple[int, int], Group] = {}
@@ -338,8 +336,21 @@ class _Planner:
             _group(groups, level, node.size).outputs.append(node)
         for node in self.effects:
             _group(groups, self.phases[node.number], node.size).effects.append(node)
-        self.plan.groups = sorted(groups.values(), key=_PHASE)
+        self.plan.groups = sorted(groups.values(), key=_ORDER)
         return self.plan
+
+    def _keep_carried(self, last: int) -> None:
+        """Store what writes return, and what regions that write compute, for others.
+
+        These are kernels of later phases, and of more elements: who computes it anew
+        writes once more.
+        """
+        widest = max([node.size for node in self.placed], default=0)
+        for node in self.carriers:
+            phase = self.phases[node.number]
+            is_for_others = phase < last or node.size == 1 < widest
+            if is_for_others and node.op is not EVALUATED:
+                self._store(node, phase)
 
 
 def _group(groups: dict[tuple[int, int], Group], level: int, size: int) -> Group:
@@ -407,12 +418,17 @@ def plan(wanted: Iterable[Node]) -> Plan:
 
 
 def phases(found: Plan) -> Iterator[list[Group]]:
-    """Yield the groups of one phase after the other."""
+    """Yield the groups of one phase after the other.
+
+    Those of more elements come after writes of one entry, and read what these return.
+    """
     current: list[Group] = []
     for group in found.groups:
-        if current and group.phase != current[0].phase:
-            yield current
-            current = []
+        if current:
+            before = current[-1]
+            if group.phase != before.phase or (before.size == 1 and before.effects):
+                yield current
+                current = []
         current.append(group)
     if current:
         yield current

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from lumijit.compiler.ir import trace, vertices
+from lumijit.compiler.ir import trace, value_numbering, vertices
 from lumijit.compiler.ir.effects import Holder, reduction
 from lumijit.compiler.ir.nodes import ROOT, Node, Scope
 from lumijit.compiler.ir.ops.structural import (
@@ -21,6 +21,7 @@ from lumijit.compiler.ir.ops.structural import (
     UNDEFINED,
     WRITTEN,
 )
+from lumijit.compiler.ir.roles import is_returning
 from lumijit.compiler.ir.trace import get_watched, set_watched
 from lumijit.compiler.launch import evaluate
 from lumijit.runtime import contexts, recorders, workers
@@ -132,6 +133,9 @@ def append_effect(holder: Holder, effect: Node) -> None:
         scope.writes.setdefault(id(holder), (holder, target))
     written = trace.make(WRITTEN, target.type, target.size, (effect,), None)
     holder._advance(written)
+    if is_returning(effect):
+        # It may run for what it returns, while only later writes need the array.
+        value_numbering.note(effect, written)
     if scope is ROOT:
         # (At once: what nobody has noted can't be undone.)
         note_write(holder, target)

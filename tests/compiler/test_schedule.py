@@ -232,3 +232,42 @@ def test_what_only_one_kernel_needs_is_computed_there() -> None:
     found = history.kernel_history([history.KernelType.JIT])
     # x is in memory, as it is read by index; source and result have a kernel each.
     assert [entry["output_count"] for entry in found] == [2, 1, 1]
+
+
+def _counted(counter: llvm.UInt, at: llvm.UInt) -> llvm.UInt:
+    return dr.scatter_inc(counter, at)
+
+
+def _exchanged(counter: llvm.UInt, at: llvm.UInt) -> llvm.UInt:
+    return dr.scatter_exch(counter, dr.opaque(llvm.UInt, 1), at)
+
+
+def _under_condition(counter: llvm.UInt, at: llvm.UInt) -> llvm.UInt:
+    def write(at: llvm.UInt) -> llvm.UInt:
+        dr.scatter_add(counter, at + 1, at)
+        return at
+
+    return dr.if_stmt((at,), dr.opaque(llvm.Bool, True), write, lambda at: at + 2)
+
+
+def _called(counter: llvm.UInt, at: llvm.UInt) -> llvm.UInt:
+    def write(at: llvm.UInt) -> llvm.UInt:
+        dr.scatter_add(counter, at + 1, at)
+        return at
+
+    return dr.switch(at, [write, lambda at: at + 2], at)
+
+
+@pytest.mark.parametrize("write", [_counted, _exchanged, _under_condition, _called])
+@pytest.mark.parametrize("has_write_before", [False, True])
+def test_writes_of_one_entry_are_not_repeated_for_more_elements(
+    write: Any, has_write_before: bool
+) -> None:
+    counter = dr.zeros(llvm.UInt, 4)
+    rows = dr.arange(llvm.UInt, 5) + 1
+    if has_write_before:
+        dr.scatter_add(counter, rows * 0, rows & 3)
+    found = rows * 10 + write(counter, dr.opaque(llvm.UInt, 0))
+    dr.eval(found)
+    assert list(found) == [10, 20, 30, 40, 50]
+    assert list(counter) == [1, 0, 0, 0]

@@ -418,3 +418,24 @@ def test_neighbours_in_loops_and_branches(each_target: Any) -> None:
             total += a - 3 * b
         expected.append(total)
     assert walk(UInt(starts)).numpy().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda array, at: dr.scatter_inc(array, at),
+        lambda array, at: dr.scatter_exch(array, llvm.UInt(1), at),
+        lambda array, at: dr.scatter_cas(array, llvm.UInt(0), llvm.UInt(1), at)[0],
+    ],
+    ids=["scatter_inc", "scatter_exch", "scatter_cas"],
+)
+def test_what_writes_return_is_evaluated_one_by_one(write: Any) -> None:
+    def both() -> tuple[llvm.UInt, llvm.UInt]:
+        array = dr.zeros(llvm.UInt, 4)  # nobody reads it afterwards
+        at = dr.opaque(llvm.UInt, 2)
+        return write(array, at), write(array, at)
+
+    first, second = both()
+    dr.eval(first)
+    dr.eval(second)
+    assert (first[0], second[0]) == (0, 1)
