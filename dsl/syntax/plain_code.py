@@ -14,7 +14,6 @@ from typing import Any
 import gast
 
 from lumijit.syntax import build
-from lumijit.syntax.block_statements import Writer
 from lumijit.syntax.control_tree import (
     Compound,
     For,
@@ -29,7 +28,7 @@ from lumijit.syntax.control_tree import (
 from lumijit.syntax.invented import PREFIX, RESULT, RETURNED
 from lumijit.syntax.names import effects_of
 from lumijit.syntax.truth import false_test, is_plain_test, true_test, truth_test
-from lumijit.syntax.vectorized_code import RegionWriter
+from lumijit.syntax.vectorized_code import RegionWriter, Writer
 
 SPLIT = PREFIX + "split"
 
