@@ -33,6 +33,27 @@ def mandelbrot(n: int) -> Program:
 
 
 @dr.syntax
+def scattered(x: Float, y: Float, turns: UInt) -> Float:
+    """Sum what falls off, with all that it depends on written where it is used."""
+    i = UInt(0)
+    total = Float(0)
+    while i < turns:
+        width = dr.sqrt(abs(x) + 0.1)
+        weight = dr.power(abs(y) + 0.5, 1.7) * dr.exp(-width)
+        total = total * 0.5 + weight * dr.sin(y)
+        i += 1
+    return total
+
+
+@case("loops", 512 * 1024)
+def loop_invariants(n: int) -> Program:
+    """Up to 31 turns that compute nearly all alike."""
+    x, y = ready(dr.linspace(Float, -2, 2, n), dr.linspace(Float, 0, 9, n))
+    turns = ready(dr.arange(UInt, n) * 747796405 >> 27)
+    return lambda: scattered(x, y, turns)
+
+
+@dr.syntax
 def julia_count(x: Float64, y: Float64) -> UInt:
     """Count the iterations until a point escapes from a Julia set."""
     i = UInt(0)
