@@ -271,3 +271,17 @@ def test_without_folding() -> None:
         )
         assert node.op is ar.ADD
     assert data(node).tolist() == [5.0]
+
+
+def test_reciprocal_roots(each_target: object) -> None:
+    rng = np.random.default_rng(14)
+    mantissas = rng.integers(0, 1 << 23, 200_000, dtype=np.uint32)
+    exponents = rng.integers(1, 255, 200_000, dtype=np.uint32)
+    x = (exponents << 23 | mantissas).view(np.float32)
+    found = data(trace.emit1(ar.RSQRT, array(x, FLOAT32))).astype(np.float64)
+    exact = 1 / np.sqrt(x.astype(np.float64))
+    assert (np.abs(found - exact) < 1.6 * np.spacing(exact.astype(np.float32))).all()
+    special = np.array([0.0, -0.0, np.inf, -1.0, -np.inf, np.nan, 2.0**-140], "f4")
+    found = data(trace.emit1(ar.RSQRT, array(special, FLOAT32)))
+    nan = np.nan
+    assert_same(found, np.array([np.inf, -np.inf, 0, nan, nan, nan, 2.0**70], "f4"))
