@@ -345,7 +345,9 @@ class _Planner:
         These are kernels of later phases, and of more elements: who computes it anew
         writes once more.
         """
-        widest = max([node.size for node in self.placed], default=0)
+        if not self.carriers:
+            return
+        widest = max([node.size for node in self.placed])
         for node in self.carriers:
             phase = self.phases[node.number]
             is_for_others = phase < last or node.size == 1 < widest
