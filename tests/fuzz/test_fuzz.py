@@ -9,6 +9,7 @@ import pytest
 from lumijit.compiler.launch import kernels
 from lumijit.compiler.lower.packet import numbers
 from tests.fuzz import check as checks
+from tests.fuzz import speed
 from tests.fuzz.__main__ import chosen, draw
 from tests.fuzz.shrink import shrink
 from tests.fuzz.writer import Program, Statement, Writer
@@ -87,3 +88,11 @@ def test_programs_keep_to_the_lanes_own_entries() -> None:
 def test_every_statement_is_python() -> None:
     for number in range(50):
         compile(draw(2, number, ("local", "objects", "inplace")).text(), "f", "exec")
+
+
+def test_programs_whose_speed_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "SIZE", 64)
+    monkeypatch.setattr(speed, "REPETITIONS", 1)
+    found = speed.measure("lumijit", 0, 40, 0)
+    assert {speed.source(seed)[0] for seed in found} >= {"loops", "gradients", "calls"}
+    assert not [v for v in found.values() if isinstance(v, str)]
