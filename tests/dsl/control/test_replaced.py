@@ -244,7 +244,6 @@ VALUES: list[tuple[Any, Any]] = [
     (range(2), range(3)),
     (slice(1), slice(2)),
     (Fraction(1, 2), Fraction(1, 3)),
-    (np.float32(1), np.float32(2)),
     (np.zeros(2), np.ones(2)),
     (SimpleNamespace(n=1), SimpleNamespace(n=2)),
     ([FIRST, SECOND], [SECOND, FIRST]),
@@ -267,6 +266,20 @@ def test_kinds_of_values(program: Any, values: tuple[Any, Any], mode: str) -> No
     with pytest.raises(StateError, match=r"h\.v"):
         program(holder, UInt(0, 3), change, mode)
     assert holder.v is values[0]
+
+
+@every_mode
+@pytest.mark.parametrize("program", [_branch, _loop])
+@pytest.mark.parametrize("number", [int, float, np.int32, np.float32, np.float64])
+def test_numbers_come_to_differ(program: Any, number: Any, mode: str) -> None:
+    holder = Holder()
+    holder.v = number(1)
+
+    def change(h: Any) -> None:
+        h.v = number(2)
+
+    program(holder, UInt(0, 3), change, mode)
+    assert list(holder.v) == [1, 2]
 
 
 class Lazy:
