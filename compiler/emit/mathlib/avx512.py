@@ -49,22 +49,35 @@ def _get(b: Builder, what: str, x: str, *control: tuple[str, str]) -> str:
     return b.call(_REGISTER, name, (_REGISTER, x), *control, *rest)
 
 
-def rsqrt_registers(b: Builder, x: str) -> str:
+def rsqrt(b: Builder, x: str) -> str:
     """Return 1 / sqrt(x) of singles: 14 bits, and a step of Newton's method.
 
     Where x is special, what the instruction gives is right, and the step NaN: it
-    multiplies 0 by an infinity.
+    multiplies 0 by an infinity. Scalars and narrow packets take the same instruction,
+    so that all kinds of code have the same bits.
 
     Max 1.05 ulp (a root and a quotient: 1.5).
     """
-    name = "llvm.x86.avx512.rsqrt14.ps.512"
-    rest = (_REGISTER, "zeroinitializer"), _ALL
-    found = [
-        b.call(_REGISTER, name, (_REGISTER, register), *rest)
-        for register in parts(b, "float", x, _LANES)
-    ]
-    y = joined(b, "float", found, _LANES)
-    t = FLOAT32
+    t, y = FLOAT32, _approximate_rsqrt(b, x)
     error = b.fma(t, b.neg(t, b.mul(t, x, y)), y, 1.0)
     better = b.fma(t, b.mul(t, y, error), 0.5, y)
     return b.select(t, b.compare("uno", t, error, error), y, better)
+
+
+def _approximate_rsqrt(b: Builder, x: str) -> str:
+    if has_registers(b):
+        found = [_rsqrt14(b, register) for register in parts(b, "float", x, _LANES)]
+        return joined(b, "float", found, _LANES)
+    if not b.width:
+        whole = b.emit(f"insertelement {_REGISTER} poison, float {x}, i32 0")
+        return b.emit(f"extractelement {_REGISTER} {_rsqrt14(b, whole)}, i32 0")
+    lanes = [min(k, b.width) for k in range(_LANES)]
+    whole = b.shuffle(f"<{b.width} x float>", x, "poison", lanes)
+    return b.shuffle(_REGISTER, _rsqrt14(b, whole), "poison", range(b.width))
+
+
+def _rsqrt14(b: Builder, register: str) -> str:
+    rest = (_REGISTER, "zeroinitializer"), _ALL
+    return b.call(
+        _REGISTER, "llvm.x86.avx512.rsqrt14.ps.512", (_REGISTER, register), *rest
+    )

@@ -14,7 +14,7 @@ from lumijit.compiler.emit.division import (
     long_quotient,
     quotient,
 )
-from lumijit.compiler.emit.mathlib.avx512 import has_registers, rsqrt_registers
+from lumijit.compiler.emit.mathlib import avx512
 from lumijit.compiler.ir.ops.record import CONSTANT, OF_INTEGERS, Op, define, widened
 from lumijit.runtime.dtypes import (
     ARITHMETIC,
@@ -103,8 +103,8 @@ def _mulsign(b: Builder, t: DType, x: str, y: str) -> str:
 
 
 def _rsqrt(b: Builder, t: DType, x: str) -> str:
-    if t is FLOAT32 and has_registers(b):
-        return rsqrt_registers(b, x)
+    if t is FLOAT32 and b.target.has_avx512:
+        return avx512.rsqrt(b, x)
     return b.fdiv(t, 1.0, b.unary_intrinsic("sqrt", t, x))
 
 
