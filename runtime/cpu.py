@@ -433,6 +433,11 @@ def link(object_code: bytes, symbol: str, hash: str) -> Kernel:
     return Kernel(addresses[symbol], hash, len(object_code), tracker)
 
 
+def flushes_denormals() -> bool:
+    """Tell whether results of kernels below the normal numbers become zero."""
+    return machine_is_x86()
+
+
 def machine_is_x86() -> bool:
     """Tell whether x86's instructions may be named in generated code."""
     return platform.machine().lower() in ("x86_64", "amd64") and sys.maxsize > 2**32

@@ -72,7 +72,7 @@ class _Native:
 
     def __init__(self) -> None:
         target = pool_ir.platform_for(sys.platform, platform.machine())
-        text = pool_ir.pool_ir(target)
+        text = pool_ir.pool_ir(target, cpu.flushes_denormals())
         # Without optimisations it is built in 7 ms, with them in 34; it runs as fast.
         self.addresses, self.tracker = cpu.link_text(b"pool", text, 0, pool_ir.SYMBOLS)
         self.has_futex = (

@@ -29,20 +29,18 @@ class Platform(NamedTuple):
     pause: str
     futex_number: int
     monotonic_clock: int
-    is_x86: bool
 
 
 def platform_for(system: str, machine: str) -> Platform:
     """Return the constants of an operating system and a processor."""
     machine = machine.lower()
-    is_x86 = machine in ("x86_64", "amd64")
-    if is_x86:
+    if machine in ("x86_64", "amd64"):
         pause, futex = "call void @llvm.x86.sse2.pause()", 202
     elif machine in ("aarch64", "arm64"):
         pause, futex = "call void @llvm.aarch64.hint(i32 1)", 98
     else:
         pause, futex = "", 0
-    return Platform(pause, futex, 6 if system == "darwin" else 1, is_x86)
+    return Platform(pause, futex, 6 if system == "darwin" else 1)
 
 
 SYMBOLS: Final = (
@@ -157,7 +155,7 @@ define internal i1 @is_pending(ptr %pool) {{
 
 # Intel's processors take a hundred times as long where a result is denormal. (Bit 15 of
 # the control word, with which such results become zero; operands stay what they are.)
-_RUN_ON_X86: Final = """
+_RUN_FLUSHING: Final = """
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
 
@@ -197,12 +195,15 @@ def _spelled_out(access: re.Match[str]) -> str:
   {what}, ptr {place} {order}, align {int(ty[1:]) // 8}"""
 
 
-def pool_ir(platform: Platform) -> str:
-    """Write the pool's native functions for a platform."""
+def pool_ir(platform: Platform, is_flushing: bool) -> str:
+    """Write the pool's native functions for a platform.
+
+    With `is_flushing`, an x86, results below the normal numbers become zero.
+    """
     name = platform.pause.partition("@")[2].partition("(")[0]
     arguments = "i32" if "i32" in platform.pause else ""
     values = {k: v for k, v in vars(pool_layout).items() if k.isupper()}
-    run = _RUN_ON_X86 if platform.is_x86 else _RUN
+    run = _RUN_FLUSHING if is_flushing else _RUN
     text = _ACCESS.sub(_spelled_out, _SYSTEM + run + JOBS + WORKERS + CALLERS)
     return text.format(
         pause=platform.pause,

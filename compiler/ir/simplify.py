@@ -58,7 +58,9 @@ _ON_INTEGERS: dict[Op, Callable[[Any, Any], Any]] = {
 _folded: dict[tuple[Any, ...], Any] = {}
 _REMEMBERED = 4096
 # The smallest normal numbers; results of kernels below them are zero (`pool_ir`).
-_SMALLEST = {FLOAT32: 2.0**-126, FLOAT64: 2.0**-1022} if cpu.machine_is_x86() else {}
+_SMALLEST: dict[DType, float] = {}
+if cpu.flushes_denormals():
+    _SMALLEST = {FLOAT32: 2.0**-126, FLOAT64: 2.0**-1022}
 
 
 def fold(op: Op, result: DType, args: tuple[Node, ...]) -> Node | None:

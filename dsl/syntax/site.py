@@ -13,7 +13,6 @@ from functools import lru_cache
 from types import (
     BuiltinFunctionType,
     FunctionType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
 )
@@ -32,6 +31,7 @@ from lumijit.syntax.object_state import ObjectState
 from lumijit.syntax.places import SourcePlace, syntax_error
 from lumijit.syntax.slots import Attribute, Slot
 from lumijit.syntax.undefined import Undefined
+from lumijit.undeclared import slots_of
 
 #: Values that hold no arrays: where they are only read, they are no state.
 _CONSTANTS = (
@@ -400,15 +400,8 @@ def _runs_code(cls: type[Any], name: str) -> bool:
 
     Members of C types, which may be read-only, count as code; slots don't.
     """
-    found, has_slots = next(
-        (
-            (vars(c)[name], "__slots__" in vars(c))
-            for c in cls.__mro__
-            if name in vars(c)
-        ),
-        (None, True),
-    )
-    is_slot = has_slots and isinstance(found, MemberDescriptorType)
+    found = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
+    is_slot = name in slots_of(cls)
     is_own = hasattr(cls.__setattr__, "__code__")
     return (not is_slot and hasattr(type(found), "__set__")) or is_own
 

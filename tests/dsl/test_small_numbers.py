@@ -14,7 +14,7 @@ from lumijit.llvm import Array3f, Float, Float16, Float64, UInt
 from lumijit.runtime import cpu
 
 pytestmark = pytest.mark.skipif(
-    not cpu.machine_is_x86(), reason="other processors compute denormals as fast"
+    not cpu.flushes_denormals(), reason="other processors compute denormals as fast"
 )
 
 #: At once on this thread, and in blocks by workers.

@@ -208,9 +208,13 @@ class Author:
 
 
 KINDS: dict[str, Callable[[Author], Lines]] = {
-    name: method
-    for name, method in vars(Author).items()
-    if not name.startswith("_") and name not in ("steps", "floats", "either")
+    method.__name__: method
+    for method in (
+        *(Author.singles, Author.doubles, Author.halves, Author.integers),
+        *(Author.conversions, Author.vectors, Author.gathers, Author.loops),
+        *(Author.nests, Author.lookups, Author.branches, Author.calls),
+        *(Author.writes, Author.reductions, Author.gradients),
+    )
 }
 
 

@@ -65,7 +65,7 @@ def flushed(values: Array, operands: Iterable[Array] = ()) -> Array:
 
     Those that are one of the operands weren't computed, and are kept.
     """
-    if values.dtype.name not in ("float32", "float64") or not cpu.machine_is_x86():
+    if values.dtype.name not in ("float32", "float64") or not cpu.flushes_denormals():
         return values
     is_small = np.abs(values) < np.finfo(values.dtype).smallest_normal
     for operand_ in operands:

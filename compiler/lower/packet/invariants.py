@@ -14,7 +14,8 @@ from lumijit.compiler.plan.program import iterate_all
 
 #: The cost from which on a value is computed before the loop, in operations.
 WORTH = 4
-_CONVERSIONS = frozenset({CAST, BITCAST, LITERAL})
+# Elementwise, too, though no rule on the record lowers them.
+_WITHOUT_RULE = frozenset({CAST, BITCAST, LITERAL})
 
 
 def invariants(
@@ -78,5 +79,5 @@ def _each_turn(loop: Node) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     for node in (*loop.attr.header.nodes, *loop.attr.body.nodes):
         if node.op is LOOP:
             yield from _each_turn(node)
-        elif node.op.lower is not None or node.op in _CONVERSIONS:
+        elif node.op.lower is not None or node.op in _WITHOUT_RULE:
             yield node, node.deps

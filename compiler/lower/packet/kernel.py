@@ -75,7 +75,7 @@ class PacketLowering(PacketState):
         scratch = Scratch(self, self.uniform)
         self.scratch = scratch
         self.divergence = Divergence(self, self.uniform, scratch)
-        # What has been computed before the loop that it stands in.
+        # What has been computed before the loops that are being lowered.
         self.early: set[Node] = set()
 
     # The kernel as a whole
@@ -186,16 +186,18 @@ class PacketLowering(PacketState):
         """Lower a loop, and before it what it computes alike in each of its turns."""
         fixed = {*self.runs.late.nodes, *self.moves.nodes}
         found = invariants(node, self.demand.wanted, fixed)
-        self.early.difference_update(found)
-        for inner, operands in found.items():
+        # (What is before a loop around this one isn't computed again.)
+        early = [inner for inner in found if inner not in self.early]
+        for inner in early:
             if inner.op is SYMBOLIC:
-                self.bind_argument(inner, operands[0])
+                self.bind_argument(inner, found[inner][0])
             else:
                 self.node(inner)
             if inner.type is BOOL and inner in self.values:
                 self.values[inner] = self.b.wide(self.values[inner])
-        self.early.update(found)
+        self.early.update(early)
         lower_loop(self.divergence, node)
+        self.early.difference_update(early)
 
     def load(self, node: Node) -> str:
         """Read the lanes' entries of an array."""
