@@ -26,9 +26,11 @@ CANCEL: Final = 320  # i32, what kernels may poll
 CANCEL_UP_TO: Final = 328  # i64, the last ticket of the cancelled jobs
 LIMIT: Final = 384  # i32, executors at once; workers of a higher index leave
 MAX_SPINNERS: Final = 388  # i32
-SPIN_NS: Final = 392  # i64
+SPIN_NS: Final = 392  # i64, how long who is idle spins
 SYSCALL: Final = 400  # address of syscall(), 0 where there is no futex
 CLOCK: Final = 408  # address of clock_gettime()
+LONG_SPIN_NS: Final = 416  # i64, how long if jobs come soon after each other
+PATIENCE_NS: Final = 424  # i64, which of the two it is now
 
 # What comes before the arguments of a job that is run at once.
 CALL: Final = "<2Qq"

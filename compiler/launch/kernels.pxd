@@ -10,6 +10,7 @@ cdef class Built:
     cdef public object operation_count
     cdef public Py_ssize_t cost
     cdef public bint has_loops
+    cdef public Py_ssize_t small_size
     cdef public bint is_hit
     cdef public bint is_disk_hit
     cdef public object codegen_us

@@ -56,6 +56,10 @@ TARGETS = {
     "ptx": "lumijit.compiler.lower.thread.ptx",
 }
 
+# A kernel of this cost for each lane of singles takes 5 to 20 µs, about as long as
+# handing it over and waiting. (Writes go lane by lane, however many there are.)
+SMALL_COST = 50_000
+SMALL_WRITES = 400_000
 # The general form of shorter programs is made in two milliseconds.
 NOTED_FROM = 400
 
@@ -70,6 +74,8 @@ class Built:
     operation_count: int
     cost: int
     has_loops: bool
+    # So many elements aren't worth a hand-over to threads.
+    small_size: int
     is_hit: bool = False
     is_disk_hit: bool = False
     codegen_us: float = 0.0
@@ -191,6 +197,7 @@ def _packed(built: Built, pack: Packer) -> Built:
         built.operation_count,
         built.cost,
         built.has_loops,
+        built.small_size,
         built.is_hit,
         built.is_disk_hit,
         built.codegen_us,
@@ -337,6 +344,8 @@ def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
             raise ValueError(f"its '{key}' is {meta[key]!r}")
     width = meta["width"]
     wide = [Wide(*found) for found in meta["wide"]]
+    # (What loops take isn't known.)
+    small_cost = 0 if meta["loops"] else SMALL_COST * target().lanes_f32
     return Built(
         device.present().load(code, _symbol(name), name, 0, width),
         name,
@@ -344,6 +353,7 @@ def _linked(name: str, code: bytes, meta: cache.Meta) -> Built:
         meta["operations"],
         meta["cost"],
         bool(meta["loops"]),
+        small_cost // max(1, meta["cost"]),
         scratch_bytes=meta["scratch"],
     )
 

@@ -41,6 +41,3 @@ cdef list _written_versions(Launch launch, dict versions)
 cdef _settle_effects(Launch launch)
 
 cpdef settle(Node node, object buffer)
-
-@cython.locals(most=Py_ssize_t)
-cpdef bint is_small(Py_ssize_t size, Built built) except -1

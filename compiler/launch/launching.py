@@ -35,8 +35,6 @@ from lumijit.runtime.device import away
 #: Versions of arrays, by the ids of the effects that make them.
 Versions = dict[int, list[Node]]
 _NONE: Versions = {}
-# A kernel of this cost takes 10 to 20 µs: as long as handing it over and waiting.
-INLINE_COST = 400_000
 _INFO = log.LogLevel.Info
 
 
@@ -119,7 +117,7 @@ def _prepare(launch: Launch, place: Attached | None) -> None:
     if built is None:
         built = _looked_up(launch)
     launch.built = built
-    launch.is_inline = is_small(size, built)
+    launch.is_inline = size <= built.small_size
     if built.has_loops:
         values.append((place or device.HOST).cancel_address)
     if launch.targets:
@@ -138,7 +136,9 @@ def _prepare(launch: Launch, place: Attached | None) -> None:
 
 def _prepare_writes(launch: Launch, place: Attached | None) -> None:
     """Find the memory that is written to, and copies for each thread."""
-    launch.is_inline = launch.is_inline and workers.is_idle()
+    cost = launch.size * launch.built.cost
+    is_small = launch.is_inline and cost < kernels.SMALL_WRITES
+    launch.is_inline = is_small and workers.is_idle()
     values = launch.values
     launch.merges = merges = []
     launch.merged = []
@@ -281,11 +281,6 @@ def memory_for(node: Node) -> buffers.Buffer:
     """Return memory for the entries of a node."""
     size_bytes = node.type.size_bytes * local_types.stored_lanes(node)
     return device.allocate(size_bytes)
-
-
-def is_small(size: int, built: Built) -> bool:
-    """Tell whether a launch is too small to be worth a hand-over to threads."""
-    return size * built.cost < INLINE_COST and not built.has_loops
 
 
 def block_size(size: int, built: Built) -> int:

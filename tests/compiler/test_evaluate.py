@@ -139,7 +139,7 @@ def test_writes_happen_once_when_an_evaluation_fails_halfway(
         dr.scoped_set_flag(dr.JitFlag.KernelHistory),
     ):
         if name in ("merge_into", "arguments"):
-            patch.setattr(launching, "is_small", lambda size, built: False)
+            patch.setattr(kernels, "SMALL_WRITES", 0)
         patch.setattr(owner, name, _fails_on_call(number, getattr(owner, name), error))
         with pytest.raises(error):
             dr.eval(a, b, c)

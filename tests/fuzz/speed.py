@@ -1,12 +1,14 @@
 """Draws programs and compares how long their kernels take with a peer's.
 
     python -m tests.fuzz.speed --peer PYTHON [--count N] [--first K] [--threads T]
+        [--kinds singles,loops] [--size ENTRIES] [--whole]
 
 PYTHON has Dr.Jit. Lists the geometric mean of the ratios by kind of program, the
 slowest programs with their code, and results that differ. What no table of chosen cases
 has shows here: code in loops that doesn't depend on them, numbers that fall below the
-normal ones. Each library measures all programs in one process (`--measure`), which
-imports nothing of ours but lumijit.
+normal ones. With `--whole`, a program's time is all of it, with tracing and waiting.
+Each library measures all programs in one process (`--measure`), which imports nothing
+of ours but lumijit.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: Entries of the arrays, and how often a program is run: the fastest counts.
-SIZE, REPETITIONS = 1 << 19, 14
+#: Entries of the arrays, at most and at least; how often a program is run: the fastest
+#: counts.
+SIZE, LEAST, REPETITIONS = 1 << 19, 1 << 12, 14
 WORST = 20
 
 Lines = list[str]
@@ -206,6 +210,100 @@ class Author:
         lines.append(f"    dr.backward({pool[-1]} * {pool[-1]} + x * 0.1 + y * 0.2)")
         return [*lines, "    return dr.grad(x) + dr.grad(y)"]
 
+    def adjoints(self) -> Lines:
+        pool = ["r", "a", "b"]
+        turns = self.either("9", "(u & 7)", "(u % 13)")
+        lines = ["    dr.enable_grad(x, y)", "    i, r = UInt(0), x * 1"]
+        lines.append("    a, b = dr.tanh(y), dr.sin(z)")
+        lines.append(f"    while dr.hint(i < {turns}, max_iterations=16):")
+        if self.random.random() < 0.4:
+            lines.append("        g = dr.gather(Float, table, (u + i) & 4095)")
+            pool.append("g")
+        lines += self.floats(pool, 4, 8)
+        lines += [f"        r = dr.tanh(r * 0.5 + {pool[-1]} * 0.25)", "        i += 1"]
+        return [*lines, "    dr.backward(r)", "    return dr.grad(x) + dr.grad(y)"]
+
+    def buffers(self) -> Lines:
+        count, turns = self.random.choice([3, 8, 30]), self.either("12", "(u & 15)")
+        lines = [f"    t = dr.alloc_local(Float, {count})", "    i, r = UInt(0), x * 1"]
+        lines += [f"    for k in range({count}):", "        t[k] = y * k"]
+        pool = ["x", "r", "q"]
+        place = self.either("i", "u + i", "UInt(abs(r)) + i")
+        lines += [f"    while i < {turns}:", f"        c = ({place}) % {count}"]
+        lines += ["        q = t[c]", *self.floats(pool, 3, 8)]
+        lines += [f"        r = r * 0.5 + {pool[-1]} * 0.25", "        t[c] = r"]
+        return [*lines, "        i += 1", f"    return r + t[{count - 1}]"]
+
+    def textures(self) -> Lines:
+        channels = self.random.choice([1, 2, 3, 4])
+        rows = 32 if channels > 2 else 64
+        entries = rows * 32 * channels
+        mode = self.either("Nearest", "Linear", "Linear")
+        wrap = self.either("Clamp", "Repeat", "Mirror")
+        how = self.either("eval", "eval", "eval_cubic")
+        lines = [f"part = dr.gather(Float, table, dr.arange(UInt, {entries}))"]
+        lines += [f"shape = ({rows}, 32, {channels})"]
+        lines += [f"wrap, mode = dr.WrapMode.{wrap}, dr.FilterMode.{mode}"]
+        lines += ["source = Texture2f(TensorXf(part, shape), True, False, mode, wrap)"]
+        lines += [f"p = source.{how}(Array2f(abs(x) * 0.3, abs(y) * 0.4))"]
+        return ["    " + line for line in [*lines, "return sum(p) + z"]]
+
+    def packets(self) -> Lines:
+        width = self.random.choice([2, 3, 4])
+        place = self.either("u", "v", "dr.arange(UInt, dr.width(x))", "u ^ v")
+        lines = [f"p = dr.gather(Array{width}f, table, ({place}) & 1023)"]
+        lines += [f"q = p * x + {self.either('y', '0.5', 'abs(p)')}"]
+        if self.random.random() < 0.5:
+            entries = self.random.choice([1000, SIZE])
+            lines += [f"t = dr.zeros(Array{width}f, {entries})"]
+            change = self.either("scatter(t, q", "scatter_reduce(dr.ReduceOp.Add, t, q")
+            lines += [f"dr.{change}, v % {entries})", "return t.x + t.y"]
+        else:
+            lines.append("return dr.ravel(q)")
+        return ["    " + line for line in lines]
+
+    def tensors(self) -> Lines:
+        rows = self.random.choice([2, 8, 64])
+        shape = f"({rows}, dr.width(x) // {rows})"
+        lines = [f"a, b = TensorXf(x, {shape}), TensorXf(y, {shape})"]
+        for _ in range(self.random.randint(1, 4)):
+            lines.append(
+                self.either(
+                    "a = a * 0.5 + b",
+                    "a = a[:, ::-1] + b",
+                    "b = b - dr.sum(a, axis=0) * 0.1",
+                    "b = dr.sqrt(abs(a)) + b[0]",
+                    "a = a / (1 + dr.max(b, axis=1)[:, None])",
+                    "a = (a[:, 2:] + a[:, :-2])[:, :1] * b",
+                    "a = dr.select(a > b, a, b * 0.9)",
+                    "b = a[-1] * 2 - b",
+                )
+            )
+        return ["    " + line for line in [*lines, "return (a + b).array"]]
+
+    def selections(self) -> Lines:
+        pool = ["x", "y", "z"]
+        lines = self.floats(pool, 3)
+        least = self.either("0", "1", "0.1")
+        lines.append(f"    k = dr.compress({pool[-1]} > {least})")
+        pool = ["p", "q"]
+        lines.append("    p, q = dr.gather(Float, x, k), dr.gather(Float, y, k)")
+        lines += self.floats(pool, 4)
+        return [*lines, f"    dr.scatter(z, {pool[-1]}, k)", "    return z"]
+
+    def stages(self) -> Lines:
+        pool, lines = ["x", "y", "z"], []
+        for _ in range(self.random.randint(2, 4)):
+            lines += self.floats(pool, 3)
+            lines.append(
+                self.either(
+                    f"    dr.eval({pool[-1]})",
+                    f"    {pool[-1]} -= dr.mean({pool[-1]})",
+                    f"    x = dr.gather(Float, {pool[-1]} * 1, u % dr.width(x))",
+                )
+            )
+        return [*lines, f"    return {pool[-1]} + x"]
+
 
 KINDS: dict[str, Callable[[Author], Lines]] = {
     method.__name__: method
@@ -213,15 +311,17 @@ KINDS: dict[str, Callable[[Author], Lines]] = {
         *(Author.singles, Author.doubles, Author.halves, Author.integers),
         *(Author.conversions, Author.vectors, Author.gathers, Author.loops),
         *(Author.nests, Author.lookups, Author.branches, Author.calls),
-        *(Author.writes, Author.reductions, Author.gradients),
+        *(Author.writes, Author.reductions, Author.gradients, Author.adjoints),
+        *(Author.buffers, Author.textures, Author.packets, Author.tensors),
+        *(Author.selections, Author.stages),
     )
 }
 
 
-def source(seed: int) -> tuple[str, str]:
-    """Return the kind of a program, and its code."""
+def source(seed: int, kinds: list[str]) -> tuple[str, str]:
+    """Return the kind of a program, one of some, and its code."""
     author = Author(seed)
-    kind = author.either(*KINDS)
+    kind = author.either(*kinds)
     lines = ["@dr.syntax", "def program(x, y, z, u, v, table):", *KINDS[kind](author)]
     return kind, "\n".join(lines) + "\n"
 
@@ -229,27 +329,27 @@ def source(seed: int) -> tuple[str, str]:
 # Measuring, in a process of its own
 
 
-def measure(module: str, first: int, count: int, threads: int) -> dict[int, Any]:
-    """Return for each program its kernels' time in µs and some results, or an error."""
+def measure(module: str, options: argparse.Namespace) -> None:
+    """Write for each program its time in µs and some results, or an error."""
     import numpy as np
 
     dr = importlib.import_module(module)
     types = importlib.import_module(module + ".llvm.ad")
-    if threads:
-        dr.set_thread_count(threads)
-    rng = np.random.default_rng(1)
+    if options.threads:
+        dr.set_thread_count(options.threads)
+    rng, size, first = np.random.default_rng(1), options.size, options.first
     # Computed, so that they lie in memory of the library.
-    numbers = [types.Float(rng.normal(0, 1, SIZE)) * 2 for _ in range(3)]
-    whole = [types.UInt(rng.integers(0, 2**32, SIZE, np.uint32)) ^ 5 for _ in range(2)]
+    numbers = [types.Float(rng.normal(0, 1, size)) * 2 for _ in range(3)]
+    whole = [types.UInt(rng.integers(0, 2**32, size, np.uint32)) ^ 5 for _ in range(2)]
     table = types.Float(rng.random(4096)) * 2
     dr.eval(numbers, whole, table)
     # (Dr.Jit says microseconds, too, and gives milliseconds.)
     unit = 1 if module == "lumijit" else 1000
-    found: dict[int, Any] = {}
-    for seed in range(first, first + count):
-        text = (
-            f"import {module} as dr\nfrom {module}.llvm.ad import *\n{source(seed)[1]}"
-        )
+    is_listed = not options.whole
+    found: Any
+    for seed in range(first, first + options.count):
+        code = source(seed, options.kinds)[1]
+        text = f"import {module} as dr\nfrom {module}.llvm.ad import *\n{code}"
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, f"drawn_{seed}.py")
             path.write_text(text)
@@ -260,30 +360,47 @@ def measure(module: str, first: int, count: int, threads: int) -> dict[int, Any]
                 for _ in range(REPETITIONS):
                     args = [dr.detach(a) for a in (*numbers, *whole)]
                     dr.kernel_history_clear()
-                    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+                    begin = time.perf_counter()
+                    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, is_listed):
                         result = program(*args, table)
                         dr.eval(result)
                         dr.sync_thread()
-                    entries = dr.kernel_history()
-                    best = min(best, sum(e["execution_time"] for e in entries) * unit)
+                    taken = (time.perf_counter() - begin) * 1e6
+                    if is_listed:
+                        entries = dr.kernel_history()
+                        taken = sum(e["execution_time"] for e in entries) * unit
+                    best = min(best, taken)
                 values = np.asarray(dr.detach(result).numpy()).astype(float).ravel()
-                found[seed] = best, [values[k % len(values)] for k in (0, 1, 77, 5000)]
+                found = best, [values[k % len(values)] for k in (0, 1, 77, 5000)]
             except Exception as error:  # What either library refuses is listed.
-                found[seed] = str(error).strip().splitlines()[0][:100]
+                found = str(error).strip().splitlines()[0][:100]
             finally:
                 sys.path.remove(folder)
-    return found
+        print(json.dumps((seed, found)), flush=True)
 
 
-def run(python: str, module: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure with an interpreter's library."""
-    words = ["--measure", module, "--first", str(options.first)]
-    words += ["--count", str(options.count), "--threads", str(options.threads)]
+def run(python: str, module: str, options: argparse.Namespace) -> dict[int, Any]:
+    """Measure with an interpreter's library; programs that end the process are said."""
+    words = ["--measure", module, "--threads", str(options.threads)]
+    words += ["--kinds", ",".join(options.kinds), "--size", str(options.size)]
+    words += ["--whole"] * options.whole
     environment = {**os.environ, "LUMIJIT_NO_DISK_CACHE": "1"}
-    done = subprocess.run(
-        [python, __file__, *words], env=environment, stdout=subprocess.PIPE, check=True
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[int, Any] = {}
+    first, end = options.first, options.first + options.count
+    while first < end:
+        done = subprocess.run(
+            [python, __file__, *words, f"--first={first}", f"--count={end - first}"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            check=False,
+        )
+        for line in done.stdout.splitlines():
+            seed, result = json.loads(line)
+            found[seed] = result
+            first = seed + 1
+        if first < end:
+            found[first] = "the process ended"
+            first += 1
     return found
 
 
@@ -296,10 +413,10 @@ def is_close(a: list[float], b: list[float]) -> bool:
     )
 
 
-def report(ours: dict[str, Any], peers: dict[str, Any]) -> None:
+def report(ours: dict[int, Any], peers: dict[int, Any], kinds: list[str]) -> None:
     """Print what differs, the means by kind, and the slowest programs."""
     by_kind: dict[str, list[float]] = defaultdict(list)
-    rows: list[tuple[float, str, float, float]] = []
+    rows: list[tuple[float, int, float, float]] = []
     for seed, mine in ours.items():
         other = peers[seed]
         if isinstance(mine, str) or isinstance(other, str):
@@ -309,7 +426,7 @@ def report(ours: dict[str, Any], peers: dict[str, Any]) -> None:
             print(f"#{seed}: {mine[1]}, the peer {other[1]}")
         if min(mine[0], other[0]) > 0:
             ratio = mine[0] / other[0]
-            by_kind[source(int(seed))[0]].append(ratio)
+            by_kind[source(seed, kinds)[0]].append(ratio)
             rows.append((ratio, seed, mine[0], other[0]))
     for kind, ratios in sorted(by_kind.items()):
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
@@ -317,7 +434,7 @@ def report(ours: dict[str, Any], peers: dict[str, Any]) -> None:
     for ratio, seed, mine, other in sorted(rows, reverse=True)[:WORST]:
         print(
             f"\n#{seed}: {ratio:.2f} ({mine:.0f} µs, {other:.0f})",
-            source(int(seed))[1],
+            source(seed, kinds)[1],
             sep="\n",
         )
 
@@ -328,17 +445,22 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=[*KINDS])
+    parser.add_argument("--size", type=int, default=SIZE, help="entries of the arrays")
+    parser.add_argument("--whole", action="store_true", help="not only kernels")
     parser.add_argument("--measure", metavar="MODULE", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if unknown := {*options.kinds} - {*KINDS}:
+        parser.error(f"there is no kind {', '.join(unknown)}, but {', '.join(KINDS)}")
+    if not LEAST <= options.size <= SIZE:
+        parser.error(f"--size is {options.size} (expected {LEAST} to {SIZE})")
     if options.measure:
-        numbers = options.first, options.count, options.threads
-        print(json.dumps(measure(options.measure, *numbers)))
+        measure(options.measure, options)
     elif not options.peer:
         parser.error("--peer is missing")
     else:
-        report(
-            run(sys.executable, "lumijit", options), run(options.peer, "drjit", options)
-        )
+        ours = run(sys.executable, "lumijit", options)
+        report(ours, run(options.peer, "drjit", options), options.kinds)
 
 
 if __name__ == "__main__":

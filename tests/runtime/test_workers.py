@@ -423,6 +423,27 @@ def test_workers_wake_and_sleep(holder: Holder) -> None:
     assert not is_awake()
 
 
+def test_workers_spin_longer_while_jobs_come_soon(counter: Counter) -> None:
+    words = workers.pool().words
+    short, long = (
+        words[word // 8] for word in (pool_layout.SPIN_NS, pool_layout.LONG_SPIN_NS)
+    )
+    assert 0 < short < long
+
+    def submit_until(pause_ns: int, patience: int) -> bool:
+        deadline = time.monotonic() + 10
+        while words[pool_layout.PATIENCE_NS // 8] != patience:
+            workers.wait(counter.submit(1, 1))
+            time.sleep(pause_ns / 1e9)
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    for _ in range(3):
+        assert submit_until((short + long) // 4, long)
+        assert submit_until(long * 20, short)
+
+
 def test_a_finalizer_may_submit(counter: Counter) -> None:
     class Late:
         def __bytes__(self) -> bytes:
