@@ -38,7 +38,9 @@ class Settings:
         256, "size at which kernels in memory that were not used lately go"
     )
     threads: int = _setting(0, "worker threads, 0: one a core")
-    spin_us: int = _setting(50, "how long an idle worker spins before it sleeps")
+    spin_us: int = _setting(
+        50, "how long idle workers spin; 20 times as long if kernels come soon"
+    )
     no_futex: bool = _setting(False, "wait on Python semaphores, not futexes")
     log_level: str = _setting("warn", "what is written to stderr", LOG_LEVELS)
     cpu: str = _setting("", "processor that code is scheduled for")
