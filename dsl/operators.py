@@ -35,6 +35,7 @@ from lumijit.standing import STANDING, stand_as, stands
 
 Operator = Callable[[Any, Any], Any]
 _CACHED_LITERALS = 256
+new_object: Callable[[Any], Any] = object.__new__
 # The literals that each operator has at hand: by number, and the two zeros.
 _KEPT: list[tuple[dict[Any, Node], list[Node | None]]] = []
 _LANES = trace.running_lanes
@@ -307,6 +308,37 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     return backward if is_reversed else forward
 
 
+def _tensor_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Operator:
+    """Operator of tensors of flat arrays: of one shape, or of a tensor and a number."""
+    op = binary.op
+    result = cls._mask_cls if op.result is BOOL else cls
+    flat = result._flat_class()
+    dtype = cls._spec.dtype
+    numbers = _without_masks(_python_types(dtype), op, dtype)
+    literal = _literals(dtype, cls.__name__)
+    general = _general(binary, is_reversed)
+
+    def operator(self: Any, other: Any) -> Any:
+        kind = type(other)
+        if kind in numbers:
+            node = literal(other)
+        elif kind is cls and other._shape == self._shape:
+            node = other._flat._node
+        else:
+            return general(self, other)
+        own = self._flat._node
+        r: Holder = new_holder(flat)
+        r._node = emit2(op, node, own) if is_reversed else emit2(op, own, node)
+        tensor = new_object(result)
+        tensor._flat = r
+        tensor._shape = self._shape
+        if STANDING:
+            stand_as(tensor, self, other)
+        return tensor
+
+    return operator
+
+
 def in_place(forward: Operator, is_by_entry: bool = True) -> Operator:
     """Change the array itself where the type stays the same.
 
@@ -381,6 +413,8 @@ def _maker(cls: type[Any], accepts: bool) -> Any:
         return _special_operator
     if issubclass(cls, FlatArray):
         return _flat_operator
+    if cls._spec.kind is TENSOR:
+        return _tensor_operator if issubclass(cls._flat_class(), FlatArray) else None
     if issubclass(cls, NestedArray) and cls._spec.outer[0] >= 0:
         return _nested_operator if issubclass(cls._item, FlatArray) else None
     return None

@@ -219,9 +219,11 @@ def _size(size: Any, construct: str) -> int:
 
 def check_dimensions(construct: str, shape: Any) -> tuple[int, ...]:
     """Return a shape, or a single size, as a tuple of sizes that can be."""
-    is_list = isinstance(shape, (list, tuple, np.ndarray)) and np.ndim(shape) == 1
+    is_list = type(shape) is tuple or (
+        isinstance(shape, (list, tuple, np.ndarray)) and np.ndim(shape) == 1
+    )
     sizes = shape if is_list else (shape,)
-    return tuple(_size(n, construct) for n in sizes)
+    return tuple([_size(n, construct) for n in sizes])
 
 
 def array_sizes(construct: str, cls: type[Any], shape: Shape) -> Sequence[int]:

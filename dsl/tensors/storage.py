@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -354,7 +355,7 @@ def broadcast_operands(
         return shape, [o._flat for o in operands]
     shapes = lanes.matched(shapes)
     try:
-        shape = np.broadcast_shapes(*shapes)
+        shape, wide = _broadcast(tuple(shapes))
     except ValueError:
         listed = ", ".join(map(str, shapes))
         raise SizeError(
@@ -364,10 +365,21 @@ def broadcast_operands(
             "x[:, None] adds a dimension of size 1.",
         ) from None
     return shape, [
-        o._flat
-        if found == shape or math.prod(found) == 1
-        else broadcast(found, shape).entries(o._flat)
-        for o, found in zip(operands, shapes, strict=True)
+        o._flat if view is None else view.entries(o._flat)
+        for o, view in zip(operands, wide, strict=True)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _broadcast(shapes: tuple[Shape, ...]) -> tuple[Shape, list[View | None]]:
+    """Return the shape to which others broadcast, and what each is in it.
+
+    None: itself, or one entry.
+    """
+    shape = np.broadcast_shapes(*shapes)
+    return shape, [
+        None if known == shape or math.prod(known) == 1 else broadcast(known, shape)
+        for known in shapes
     ]
 
 
