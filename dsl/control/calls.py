@@ -30,8 +30,9 @@ from lumijit.control.callees import (
     scalar_index,
 )
 from lumijit.control.invocation import Invocation
+from lumijit.control.modes import mode_by_flag, refuse_in_region
 from lumijit.control.recursion import run_call
-from lumijit.control.state import NUMBERS, is_array, refuse_in_region
+from lumijit.control.state import NUMBERS, is_array
 from lumijit.functions.likeness import zeros_like
 from lumijit.pytree_walks import flat_map
 from lumijit.runtime.config import flags
@@ -209,7 +210,7 @@ def _check_mode(mode: str | None, name: str) -> None:
 
 def _run(call: Invocation, mode: str | None) -> Any:
     if mode is None:
-        mode = "symbolic" if flags.symbolic_calls else "evaluated"
+        mode = mode_by_flag(call.name, flags.symbolic_calls)
     if mode == "evaluated":
         refuse_in_region(call.name)
     run = calls_symbolic.run if mode == "symbolic" else calls_evaluated.run

@@ -22,6 +22,7 @@ from lumijit.compiler.launch.evaluate import evaluate
 from lumijit.compiler.record import regions, writes
 from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.branch_sides import Merge, Side, Sides
+from lumijit.control.modes import mode_by_flag, refuse_in_region
 from lumijit.control.recursion import left_out
 from lumijit.control.refilled import Refilled
 from lumijit.control.state import (
@@ -32,7 +33,6 @@ from lumijit.control.state import (
     condition_node,
     known_condition,
     of_entries,
-    refuse_in_region,
     truth,
 )
 from lumijit.control.watching import watched
@@ -130,8 +130,7 @@ def run_if(
         if not isinstance(cond, FlatArray):
             mode = "scalar"
         else:
-            is_symbolic = not unusual or flags.symbolic_conditionals
-            mode = "symbolic" if is_symbolic else "evaluated"
+            mode = mode_by_flag(name, not unusual or flags.symbolic_conditionals)
     if mode == "scalar":
         cond = truth(cond, name)
     if isinstance(cond, bool):

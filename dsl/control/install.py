@@ -28,6 +28,7 @@ from lumijit.control.inert import are_still
 from lumijit.control.locations import places_of
 from lumijit.control.loop import run_loop
 from lumijit.control.met_arrays import Met
+from lumijit.control.modes import mode_by_flag
 from lumijit.control.recursion import is_idle
 from lumijit.control.state import by_lane, is_array, known_condition, node_of
 from lumijit.control.watching import left_alone, standing_in, watch
@@ -157,7 +158,7 @@ def _snapshot(values: Any) -> Callable[[], None]:
 
 targets.while_loop = run_loop
 targets.if_stmt = run_if
-targets.loop_mode = lambda: "symbolic" if flags.symbolic_loops else "evaluated"
+targets.loop_mode = lambda: mode_by_flag("while_loop", flags.symbolic_loops)
 targets.watch = watch
 targets.Met = Met
 targets.entries_at = entries_at

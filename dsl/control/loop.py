@@ -20,6 +20,7 @@ from lumijit.compiler.record.shared_contents import with_copies
 from lumijit.control.foresight import memory_of
 from lumijit.control.loop_evaluated import EvaluatedLoop
 from lumijit.control.loop_symbolic import SymbolicLoop
+from lumijit.control.modes import mode_by_flag, refuse_in_region
 from lumijit.control.refilled import Refilled
 from lumijit.control.state import (
     State,
@@ -29,7 +30,6 @@ from lumijit.control.state import (
     check_labels,
     check_mode,
     is_array,
-    refuse_in_region,
     truth,
 )
 from lumijit.control.watching import watched
@@ -148,8 +148,7 @@ def run_loop(
             return _scalar(state, cond, body, name, known)
         if _never_holds(known._node):
             return state
-        is_symbolic = not unusual or flags.symbolic_loops
-        mode = "symbolic" if is_symbolic else "evaluated"
+        mode = mode_by_flag(name, not unusual or flags.symbolic_loops)
     if mode == "scalar":
         return _scalar(state, cond, body, name, by_lane(cond(*state)))
     if is_watched:

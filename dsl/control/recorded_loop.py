@@ -20,6 +20,7 @@ from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.compiler.launch import evaluate
 from lumijit.compiler.record import local, reductions, regions
 from lumijit.compiler.transform.rewriting import Rewriter
+from lumijit.control.modes import mode_by_flag
 from lumijit.control.state import condition_node
 from lumijit.pytree import Parts
 from lumijit.runtime.config import flags
@@ -74,7 +75,7 @@ class Loop:
             )
         self._label = str(label or "Loop")
         self._state = given
-        self._is_symbolic = bool(flags.symbolic_loops)
+        self._is_symbolic = mode_by_flag("Loop", flags.symbolic_loops) == "symbolic"
         self._turn = 0
         self._cond: Node | None = None
         self._leaves = self._read()

@@ -21,7 +21,7 @@ from lumijit.arrays import FlatArray
 from lumijit.base import ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder, wrap
-from lumijit.compiler.ir.nodes import ROOT, Node
+from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
 from lumijit.control.buffers import COPIED
 from lumijit.nested import NestedArray
@@ -31,7 +31,6 @@ from lumijit.runtime.errors import (
     ArrayValueError,
     SizeError,
     StateError,
-    SymbolicError,
 )
 from lumijit.spec import TENSOR
 from lumijit.syntax.undefined import Undefined
@@ -51,19 +50,6 @@ def check_mode(mode: str | None, construct: str) -> None:
             construct,
             f"unknown mode {mode!r}",
             "use 'scalar', 'symbolic', 'evaluated' or None.",
-        )
-
-
-def refuse_in_region(construct: str) -> None:
-    """Refuse evaluated control flow inside symbolic control flow."""
-    scope = trace.state.scope
-    if scope is not ROOT:
-        outer = scope.label or "a symbolic region"
-        raise SymbolicError(
-            construct,
-            f"evaluated mode can't be nested in {outer}, which is symbolic: "
-            "the contents that decide what runs aren't known yet",
-            "use symbolic mode here too, or evaluated mode around it.",
         )
 
 

@@ -15,7 +15,7 @@ from lumijit.base import ArrayBase
 from lumijit.functions.elementwise import minimum
 from lumijit.functions.selection import select
 from lumijit.runtime.errors import ArrayTypeError, ArrayValueError
-from lumijit.type_traits import uint32_array_t
+from lumijit.type_traits import int32_array_t
 
 
 def binary_search(start: int, end: int, pred: Callable[..., Any]) -> Any:
@@ -25,7 +25,7 @@ def binary_search(start: int, end: int, pred: Callable[..., Any]) -> Any:
         start: the first index of the range.
         end: the last index of the range, which is returned if the predicate holds
             everywhere before it.
-        pred: function from an index (a number at first, then an array of UInt32) to
+        pred: function from an index (a number at first, then an array of Int32) to
             a mask. Over the range it changes at most once, from true to false. It
             is asked `floor(log2(end - start)) + 1` times, for indices below `end`.
 
@@ -56,7 +56,7 @@ def binary_search(start: int, end: int, pred: Callable[..., Any]) -> Any:
     low: Any = first
     high: Any = last
     for _ in range((last - first).bit_length()):
-        middle = minimum((low + high) >> 1, last - 1)
+        middle = minimum(low + ((high - low) >> 1), last - 1)
         holds = pred(middle)
         if not isinstance(holds, (bool, np.bool_, ArrayBase)):
             raise ArrayTypeError(
@@ -65,7 +65,7 @@ def binary_search(start: int, end: int, pred: Callable[..., Any]) -> Any:
                 "return a comparison from it.",
             )
         if isinstance(holds, ArrayBase) and not isinstance(low, ArrayBase):
-            index_type = uint32_array_t(type(holds))
+            index_type = int32_array_t(type(holds))
             low, high, middle = map(index_type, (low, high, middle))
         # Where low and high have met, nothing changes any more.
         above = select(holds & (low < high), middle + 1, low)

@@ -357,4 +357,4 @@ def _repeated_index(construct: str, size: int, counts: Any) -> Any:
     found = binary_search(
         0, size - 1, lambda middle: gather(dtype, ends, dtype(middle)) <= places
     )
-    return found if isinstance(found, dtype) else full(dtype, found, len(places))
+    return full(dtype, found, len(places)) if size == 1 else dtype(found)

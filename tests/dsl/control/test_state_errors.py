@@ -565,3 +565,26 @@ def test_components_that_are_replaced_and_written(mode: str, is_returned: bool) 
     lj.if_stmt((point,), chosen, change, leave, mode=mode)
     assert list(point.x) == [100, 0, 100, 0]
     assert list(point.y) == [20, 0, 20, 0]
+
+
+@pytest.mark.parametrize("flag", ["SymbolicLoops", "SymbolicConditionals"])
+def test_a_flag_that_is_off_yields_to_the_region_around(flag: str) -> None:
+    """Also where library code has a loop: it can't say how it runs."""
+
+    def turn(i: Int, total: Int) -> tuple[Int, Int]:
+        total += lj.if_stmt((i,), i % 2 == 0, lambda i: i, lambda i: -i)
+        return i + 1, total
+
+    def summed(n: Int) -> Int:
+        state = Int(0), Int(0)
+        return lj.while_loop(state, lambda i, total, n=n: i < n, turn)[1]
+
+    def nested(n: Int) -> Int:
+        return lj.switch(n % 2, [summed, lambda n: -summed(n)], n)
+
+    wanted = list(nested(Int(3, 4, 5)))
+    with (
+        lj.scoped_set_flag(getattr(lj.JitFlag, flag), False),
+        pytest.warns(RuntimeWarning, match=r"runs symbolically, as .* around it does"),
+    ):
+        assert list(nested(Int(3, 4, 5))) == wanted
