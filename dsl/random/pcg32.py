@@ -197,13 +197,11 @@ class PCG32Base:
             drawn = select(active, new, drawn)
             return rng.state, drawn, active & (drawn < first)
 
-        from lumijit.control.loop import while_loop
+        from lumijit.control.loop import run_loop
 
-        self.state, drawn, _ = while_loop(
-            state=(self.state, drawn, rejected),
-            cond=lambda state, drawn, active: active,
-            body=draw_again,
-        )
+        # (What the functions hold is this generator, which they leave as it is.)
+        state = self.state, drawn, rejected
+        self.state, drawn, _ = run_loop(state, lambda *state: state[2], draw_again)
         return drawn % bound
 
     def _draw(self, bits: int, mask: Any) -> Any:
