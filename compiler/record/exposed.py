@@ -22,7 +22,7 @@ import numpy as np
 
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import Holder
-from lumijit.compiler.ir.nodes import Node
+from lumijit.compiler.ir.nodes import ROOT, Node
 from lumijit.compiler.ir.ops.structural import WRITTEN
 from lumijit.compiler.launch import evaluate, transfer
 from lumijit.runtime import buffers, contexts, device, recorders, workers
@@ -167,14 +167,17 @@ def _give_copy(exposed: _Exposed) -> None:
     holder = exposed.holder() if exposed.holder is not None else None
     if buffer is None:
         return
-    if holder is not None:
-        # Writes go to the memory that there is, in a node of their own.
-        if holder._node.op is WRITTEN and is_exposed(buffer):
+    if holder is not None and holder._node.op is WRITTEN and is_exposed(buffer):
+        if holder._node.scope is ROOT:
+            # Writes go to the memory that there is, in a node of their own.
             evaluate.evaluate((holder._node,))
-        if holder._node.buffer is buffer:
-            if _references(holder._node) <= _HELD:
-                return
-            exposed.node = ref(holder._node)
+        else:
+            # Those of a region that isn't over go to the copy.
+            holder = None
+    if holder is not None and holder._node.buffer is buffer:
+        if _references(holder._node) <= _HELD:
+            return
+        exposed.node = ref(holder._node)
     node = exposed.node()
     if node is None:
         _all.pop(id(buffer), None)

@@ -556,3 +556,39 @@ def test_what_a_thread_has_left_is_protected() -> None:
     contents[:] = 7
     dr.backward(y)
     np.testing.assert_allclose(dr.grad(variable), array() ** 2)
+
+
+def add_in_a_loop(film: Float64, x: Float64) -> None:
+    def turn(i: UInt32) -> tuple[UInt32]:
+        dr.scatter_add(film, x * x, i)
+        return (i + 1,)
+
+    dr.while_loop((UInt32(0),), lambda i: i < 4, turn)
+
+
+def add_in_a_branch(film: Float64, x: Float64) -> None:
+    dr.if_stmt(
+        (x,),
+        x > 0,
+        lambda x: dr.scatter_add(film, x * x, dr.arange(UInt32, 4)),
+        lambda x: None,
+    )
+
+
+@pytest.mark.parametrize("add", [add_in_a_loop, add_in_a_branch])
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_region_writes_to_what_numpy_sees(add: Any, is_own: bool) -> None:
+    """A film that was shown, and goes on being added to."""
+    film = dr.opaque(Float64, 1, 4) if is_own else Float64(np.ones(4))
+    x = dr.full(Float64, 3, 4)
+    dr.enable_grad(x)
+    expected = np.ones(4)
+    for frame in range(3):
+        seen = film.numpy()
+        np.testing.assert_array_equal(seen, expected)
+        add(film, x * (frame + 1))
+        expected = expected + 9 * (frame + 1) ** 2 * (4 if add is add_in_a_loop else 1)
+        np.testing.assert_array_equal(film, expected)
+    dr.backward(dr.sum(film))
+    count = 16 if add is add_in_a_loop else 4
+    np.testing.assert_array_equal(x.grad, [(1 + 4 + 9) * 6 * count / 4] * 4)
