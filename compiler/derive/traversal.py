@@ -19,6 +19,7 @@ from lumijit.compiler.derive import (
     finite,
     loops,
     rules,
+    siblings,
     written,
 )
 from lumijit.compiler.derive.adjoints import Adjoint, Places, adding, mark_partial
@@ -164,6 +165,8 @@ def enqueue(
     if is_forward_pass is False and isolation is not None:
         start = isolation.start
     found = _collect(seeds, is_forward, start)
+    if is_forward or is_forward_pass is not False:
+        siblings.refuse_between(seeds, found, is_forward, construct)
     if is_forward:
         _beyond.set((*_beyond.get(), *cleared.beyond(seeds, found)))
         _ahead.set({**(_ahead.get() or {}), **found})
@@ -201,6 +204,8 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
         cleared.note_missed(beyond)
     else:
         cleared.refuse_given_beyond(beyond, "lumijit.traverse")
+        if not clearing.interior:
+            siblings.refuse_kept(found, "lumijit.traverse")
     if is_forward:
         if any(serial in postponed.sums for serial in found):
             raise begins_outside()

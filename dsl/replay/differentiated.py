@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from lumijit import pytree
 from lumijit.arrays import FlatArray
 from lumijit.compiler.derive import custom as derive
+from lumijit.compiler.derive import siblings
 from lumijit.compiler.derive.isolation import isolated
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.effects import wrap
@@ -33,6 +34,7 @@ from lumijit.derivatives.propagation import (
 )
 from lumijit.replay.inputs import Call
 from lumijit.replay.numbers import Arithmetic, Guard, is_same
+from lumijit.replay.recording import Tracked
 from lumijit.runtime.errors import DerivativeError
 
 Nodes = dict[int, Node]
@@ -60,17 +62,18 @@ class Recorded(Protocol):
 class Differentiated:
     """A function whose arguments are tracked, as recordings.
 
-    `is_result` tells which leaves of its result depend on them, for calls with numbers
+    `tracked` tells which leaves of its result depend on them, for calls with numbers
     that fulfil the guards of `arithmetic`.
     """
 
     def __init__(
-        self, kernel: Recorded, is_result: Sequence[bool], arithmetic: Arithmetic
+        self, kernel: Recorded, tracked: Tracked, arithmetic: Arithmetic
     ) -> None:
         self.kernel = kernel
         self.arithmetic = arithmetic
         self._compute = arithmetic.compiled()
-        self.is_result = tuple(is_result)
+        self.tracked = tracked
+        self.is_result = tracked.is_result
         function = kernel.function
         self.pushed = kernel.alike(_pushing(function, self.is_result))
         self.pulled = kernel.alike(_pulling(function, self.is_result))
@@ -162,7 +165,11 @@ class _Application:
         """Return what results are that depend on the inputs by this operation."""
         self._outputs = outputs
         inputs, nodes = ([array._node for array in v] for v in (self._inputs, outputs))
-        return derive.attach(self, inputs, (), nodes)
+        results = derive.attach(self, inputs, (), nodes)
+        for node, sources in zip(results, self._function.tracked.sources, strict=True):
+            if sources and node.vertex is not None:
+                siblings.note(node.vertex, [results[k].vertex for k in sources])
+        return results
 
     @contextlib.contextmanager
     def arrays_as(self, nodes: dict[int, Node]) -> Iterator[None]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from lumijit import pytree
@@ -45,18 +46,28 @@ _SEVERAL = "its arrays are on several devices"
 _OUTSIDE = "derivatives go on to what was computed outside"
 
 
+class Tracked(NamedTuple):
+    """Which leaves of a result can be differentiated.
+
+    `sources` lists for each of those of which others of them it was computed.
+    """
+
+    is_result: Sequence[bool]
+    sources: Sequence[Sequence[int]]
+
+
 class Outcome(NamedTuple):
     """What has become of recording a call.
 
     `recording` is None if there can't be one, as `problem` says. If that is because the
     results can be differentiated, and there is nothing else that the call leaves,
-    `is_tracked` tells which leaves of the result can, where numbers are as `arithmetic`
+    `tracked` tells which leaves of the result can, where numbers are as `arithmetic`
     guards them.
     """
 
     recording: Recording | None
     problem: str
-    is_tracked: list[bool] | None
+    tracked: Tracked | None
     arithmetic: Arithmetic
     result: Any
 
@@ -84,7 +95,7 @@ def record(call: Call, has_breaks: bool) -> Outcome:
     # What belongs nowhere is computed where all else is.
     with contextlib.closing(recorder), device.on(call.device):
         recording, result = recorder.record()
-        found = recorder.problem, recorder.is_tracked, recorder.arithmetic
+        found = recorder.problem, recorder.tracked, recorder.arithmetic
     return Outcome(recording, *found, result)
 
 
@@ -96,7 +107,7 @@ class _Recorder:
         self.has_breaks = has_breaks
         # Why there is no recording.
         self.problem = _SEVERAL if call.has_several_devices else ""
-        self.is_tracked: list[bool] | None = None
+        self.tracked: Tracked | None = None
         self.construct = f"@kernel {call.name}"
         self.arrays = call.arrays
         # The inputs: a node for each array, and then gradients that had arrived.
@@ -370,14 +381,14 @@ class _Recorder:
             if vertex is not None and vertex.inputs and vertices.is_tracked(node):
                 if not self.problem:
                     self.problem = "its results can be differentiated"
-                    self.is_tracked = self._tracked_results()
+                    self.tracked = self._tracked_results()
                 return []
         for node in list(found):
             if node.vertex is not None and node.vertex.grad is not None:
                 found.append(node.vertex.grad)
         return found
 
-    def _tracked_results(self) -> list[bool] | None:
+    def _tracked_results(self) -> Tracked | None:
         """Tell which leaves of the result are tracked, where that is all it leaves."""
         first = zip(self.arrays, self.first, self.gradients, strict=True)
         for array, node, gradient in first:
@@ -400,12 +411,17 @@ class _Recorder:
             and vertices.is_tracked(v._node)
             for v in leaves
         ]
-        found = itertools.compress(leaves, is_tracked)
-        behind = traversal.depended_on(v._node.vertex for v in found)
+        found = [v._node.vertex for v in itertools.compress(leaves, is_tracked)]
+        behind = [traversal.depended_on([vertex]) for vertex in found]
         # Variables of the call's own would get no gradients.
-        if any(v.serial >= self.tape.start and not v.inputs for v in behind):
+        own_vertices = [v for v in chain(*behind) if v.serial >= self.tape.start]
+        if not all(v.inputs for v in own_vertices):
             return None
-        return is_tracked
+        sources = [
+            [k for k, v in enumerate(found) if v is not vertex and v in others]
+            for vertex, others in zip(found, behind, strict=True)
+        ]
+        return Tracked(is_tracked, sources)
 
     def _description(self, puts: list[Put]) -> Recording | None:
         """Describe what was recorded."""

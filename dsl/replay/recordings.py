@@ -196,9 +196,9 @@ class Recordings:
                 return call.run(call.arguments.parts.values)
             made = record(call, self._has_breaks)
         entry = Entry(made.recording, made.problem, reason, names)
-        if made.is_tracked is not None:
+        if made.tracked is not None:
             entry.differentiated = Differentiated(
-                cast(Recorded, self), made.is_tracked, made.arithmetic
+                cast(Recorded, self), made.tracked, made.arithmetic
             )
         self._entries.setdefault(key, found).append(entry)
         call.surroundings.is_stale = True

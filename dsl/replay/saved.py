@@ -26,6 +26,7 @@ from lumijit.replay.differentiated import Differentiated, Recorded
 from lumijit.replay.entries import ARRAYS, Entry
 from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.replay.playback import Leaf, Made, Put, Recording, Slot
+from lumijit.replay.recording import Tracked
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.attached import Attached
 from lumijit.runtime.errors import RecordingError
@@ -33,7 +34,7 @@ from lumijit.runtime.replay_image import Blobs, MissingCodeError, described, res
 
 Data = dict[str, Any]
 Keyed = tuple[tuple[Any, ...], Entry]
-_FORMAT = 4
+_FORMAT = 5
 
 
 def save(construct: str, path: str, kernel: Recorded, entries: Iterable[Keyed]) -> None:
@@ -127,7 +128,8 @@ def _described(entries: Iterable[Keyed], blobs: Blobs) -> list[Data]:
         data: Data = {"key": encode(key), "reason": entry.reason, "names": entry.names}
         differentiated = entry.differentiated
         if differentiated is not None:
-            data["is_result"] = differentiated.is_result
+            data["is_result"] = differentiated.tracked.is_result
+            data["sources"] = differentiated.tracked.sources
             data["arithmetic"] = _arithmetic(differentiated.arithmetic)
             for name in ("pushed", "pulled"):
                 own = getattr(differentiated, name).entries()
@@ -149,7 +151,8 @@ def _restored(entries: list[Data], blobs: Blobs, kernel: Recorded) -> list[Keyed
         else:
             entry.problem = "its results can be differentiated"
             arithmetic = _restored_arithmetic(data["arithmetic"])
-            entry.differentiated = Differentiated(kernel, data["is_result"], arithmetic)
+            tracked = Tracked(data["is_result"], data["sources"])
+            entry.differentiated = Differentiated(kernel, tracked, arithmetic)
             for name in ("pushed", "pulled"):
                 own = getattr(entry.differentiated, name)
                 own.adopt(_restored(data[name], blobs, own))

@@ -277,3 +277,55 @@ def test_results_of_variables_that_the_function_makes() -> None:
         dr.backward(y)
         assert_equal(x.grad, Float(3, k))
         assert_equal(own.grad, Float(3, k))
+
+
+def chained(x: Any) -> Any:
+    inner = x * x
+    return dr.sum(inner * inner), inner
+
+
+def test_a_result_of_which_another_was_computed() -> None:
+    recorded = dr.kernel(chained)
+
+    def asked(ask: Callable[[Any, Any, Any], Any], function: Any = recorded) -> Any:
+        x = array(1, 2, 3)
+        dr.enable_grad(x)
+        total, inner = function(x)
+        dr.set_grad(total, 1)
+        return +dr.grad(ask(x, total, inner))
+
+    def backward(x: Any, total: Any, inner: Any) -> Any:
+        dr.backward(total + dr.sum(inner))
+        return x
+
+    def from_inner(x: Any, total: Any, inner: Any) -> Any:
+        dr.forward(inner)
+        return total
+
+    def to_inner(x: Any, total: Any, inner: Any) -> Any:
+        dr.backward_to(inner)
+        return inner
+
+    def to_total(x: Any, total: Any, inner: Any) -> Any:
+        dr.clear_grad(total)
+        dr.set_grad(inner, 1)
+        dr.forward_to(total)
+        return total
+
+    def kept(x: Any, total: Any, inner: Any) -> Any:
+        dr.backward(total, flags=dr.ADFlag.ClearEdges)
+        return inner
+
+    def forward(x: Any, total: Any, inner: Any) -> Any:
+        dr.clear_grad(total)
+        dr.set_grad(x, 1)
+        dr.forward_to(total)
+        return total
+
+    for _ in range(3):
+        for ask in (backward, forward):
+            assert_equal(asked(ask), asked(ask, chained))
+    for ask in (from_inner, to_inner, to_total, kept):
+        asked(ask, chained)
+        with pytest.raises(DerivativeError, match="one is computed of the other"):
+            asked(ask)
