@@ -28,7 +28,11 @@ def _sources_of(vertex: Vertex) -> list[Vertex]:
 
 
 def refuse_between(
-    seeds: Iterable[Vertex], found: dict[int, Vertex], is_forward: bool, construct: str
+    seeds: Iterable[Vertex],
+    found: dict[int, Vertex],
+    is_forward: bool,
+    is_forward_pass: bool | None,
+    construct: str,
 ) -> None:
     """Raise if a derivative may begin at a result of which another was computed.
 
@@ -36,9 +40,10 @@ def refuse_between(
         seeds: where a search for what takes part begins.
         found: what it has found.
         is_forward: whether it has gone from there to what depends on it.
+        is_forward_pass: which way the traversal goes; None: that isn't known.
         construct: who asks.
     """
-    if not _sources:
+    if not _sources or not (is_forward or is_forward_pass is not False):
         return
     if is_forward:
         begun = {vertex.serial for vertex in seeds}

@@ -165,8 +165,7 @@ def enqueue(
     if is_forward_pass is False and isolation is not None:
         start = isolation.start
     found = _collect(seeds, is_forward, start)
-    if is_forward or is_forward_pass is not False:
-        siblings.refuse_between(seeds, found, is_forward, construct)
+    siblings.refuse_between(seeds, found, is_forward, is_forward_pass, construct)
     if is_forward:
         _beyond.set((*_beyond.get(), *cleared.beyond(seeds, found)))
         _ahead.set({**(_ahead.get() or {}), **found})
@@ -202,14 +201,13 @@ def traverse(is_forward: bool, clearing: Clearing, is_tracked: bool = False) -> 
     _beyond.set(())
     if is_forward:
         cleared.note_missed(beyond)
+        if any(serial in postponed.sums for serial in found):
+            raise begins_outside()
     else:
         cleared.refuse_given_beyond(beyond, "lumijit.traverse")
         if not clearing.interior:
             siblings.refuse_kept(found, "lumijit.traverse")
-    if is_forward:
-        if any(serial in postponed.sums for serial in found):
-            raise begins_outside()
-    elif trace.state.scope is not ROOT:
+    if not is_forward and trace.state.scope is not ROOT:
         border = Border()
         # What was enqueued from its operands on begins wherever there is a gradient.
         begin = starts or [v for v in found.values() if v.inputs]
@@ -355,10 +353,7 @@ def go_on(rest: Rest) -> None:
 
 
 def _interior(found: Found, clearing: Clearing) -> set[int]:
-    """Number the vertices of which something was computed, if that is asked for.
-
-    The others are inputs of reverse mode.
-    """
+    """Number the vertices of which something was computed (not inputs), if wanted."""
     if clearing.interior == clearing.inputs:
         return set()
     return {k for k, v in found.items() if _has_users(v)}

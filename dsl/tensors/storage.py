@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +38,14 @@ from lumijit.tensors import joining, lanes, products
 from lumijit.tensors.shapes import swapaxes, transposed
 from lumijit.tensors.subscripts import is_mask, mask_shape
 from lumijit.tensors.subscripts import select as select_entries
-from lumijit.tensors.views import Shape, View, broadcast, index_class
+from lumijit.tensors.views import (
+    Shape,
+    View,
+    broadcast,
+    broadcasts,
+    index_class,
+    of_one_shape,
+)
 
 
 class TensorArray(ArrayBase):
@@ -126,12 +132,12 @@ class TensorArray(ArrayBase):
             )
 
     def _map(self, op: Op, *others: Array) -> Array:
-        shape, (first, *rest) = broadcast_operands(op.name, (self, *others))
+        shape, (first, *rest) = of_one_shape(op.name, (self, *others))
         cls = self._mask_cls if op.result is BOOL else type(self)
         return cls._of(first._map(op, *rest), shape)
 
     def _select(self, mask: Array, other: Array) -> Array:
-        shape, (wide, a, b) = broadcast_operands("select", (mask, self, other))
+        shape, (wide, a, b) = of_one_shape("select", (mask, self, other))
         return self._of(a._select(wide, b), shape)
 
     def _cast(self, cls: type[Any]) -> Array:
@@ -335,60 +341,6 @@ def _is_unknown(tensor: TensorArray, mask: Any) -> bool:
     is_array = isinstance(mask, ArrayBase)
     is_symbolic = tensor._is_symbolic() or (is_array and mask._is_symbolic())
     return is_symbolic or not trace.is_unconditional()
-
-
-def broadcast_operands(
-    construct: str, operands: tuple[Any, ...]
-) -> tuple[Shape, list[Any]]:
-    """Return the shape of a result and the operands' entries, as many as it has.
-
-    One entry may stand for all.
-    """
-    shape: Shape = ()
-    shapes = [o._shape for o in operands]
-    for found in shapes:
-        if found and found != shape:
-            if shape:
-                break
-            shape = found
-    else:
-        return shape, [o._flat for o in operands]
-    shapes = lanes.matched(shapes)
-    try:
-        shape, wide = _broadcast(tuple(shapes))
-    except ValueError:
-        listed = ", ".join(map(str, shapes))
-        raise SizeError(
-            construct,
-            f"the tensors' shapes {listed} don't broadcast",
-            "make them equal from the last dimension on, or 1, or leave them out: "
-            "x[:, None] adds a dimension of size 1.",
-        ) from None
-    return shape, [
-        o._flat if view is None else view.entries(o._flat)
-        for o, view in zip(operands, wide, strict=True)
-    ]
-
-
-@lru_cache(maxsize=1024)
-def _broadcast(shapes: tuple[Shape, ...]) -> tuple[Shape, list[View | None]]:
-    """Return the shape to which others broadcast, and what each is in it.
-
-    None: itself, or one entry.
-    """
-    shape = np.broadcast_shapes(*shapes)
-    return shape, [
-        None if known == shape or math.prod(known) == 1 else broadcast(known, shape)
-        for known in shapes
-    ]
-
-
-def broadcasts(shape: Shape, wide: Shape) -> bool:
-    """Tell whether a shape broadcasts to another one."""
-    tail = wide[len(wide) - len(shape) :]
-    return len(shape) <= len(wide) and all(
-        m in (1, n) for m, n in zip(shape, tail, strict=True)
-    )
 
 
 def is_flat(value: Any) -> bool:

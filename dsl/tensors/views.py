@@ -9,7 +9,7 @@ fold. What subscripts mean is in `subscripts`.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,9 @@ from lumijit.functions.creation import full
 from lumijit.functions.gathering import gather
 from lumijit.functions.sizes import strides
 from lumijit.runtime.dtypes import UINT32
+from lumijit.runtime.errors import SizeError
 from lumijit.spec import ArraySpec, require
+from lumijit.tensors import lanes
 
 Shape = tuple[int, ...]
 #: Beyond all arrays: where index arrays point that leave their dimension.
@@ -199,6 +201,58 @@ def broadcast(shape: Shape, wide: Shape) -> View:
         for size, step in zip(shape, strides(shape), strict=True)
     ]
     return view(wide, tuple(steps))
+
+
+def of_one_shape(construct: str, operands: tuple[Any, ...]) -> tuple[Shape, list[Any]]:
+    """Return the shape of a result and the operands' entries, as many as it has.
+
+    One entry may stand for all.
+    """
+    shape: Shape = ()
+    shapes = [o._shape for o in operands]
+    for found in shapes:
+        if found and found != shape:
+            if shape:
+                break
+            shape = found
+    else:
+        return shape, [o._flat for o in operands]
+    shapes = lanes.matched(shapes)
+    try:
+        shape, wide = _broadcast(tuple(shapes))
+    except ValueError:
+        listed = ", ".join(map(str, shapes))
+        raise SizeError(
+            construct,
+            f"the tensors' shapes {listed} don't broadcast",
+            "make them equal from the last dimension on, or 1, or leave them out: "
+            "x[:, None] adds a dimension of size 1.",
+        ) from None
+    return shape, [
+        o._flat if view is None else view.entries(o._flat)
+        for o, view in zip(operands, wide, strict=True)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _broadcast(shapes: tuple[Shape, ...]) -> tuple[Shape, list[View | None]]:
+    """Return the shape to which others broadcast, and what each is in it.
+
+    None: itself, or one entry.
+    """
+    shape = np.broadcast_shapes(*shapes)
+    return shape, [
+        None if known == shape or math.prod(known) == 1 else broadcast(known, shape)
+        for known in shapes
+    ]
+
+
+def broadcasts(shape: Shape, wide: Shape) -> bool:
+    """Tell whether a shape broadcasts to another one."""
+    tail = wide[len(wide) - len(shape) :]
+    return len(shape) <= len(wide) and all(
+        m in (1, n) for m, n in zip(shape, tail, strict=True)
+    )
 
 
 @cache

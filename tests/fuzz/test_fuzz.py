@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 from dataclasses import replace
 
 import pytest
@@ -90,9 +92,14 @@ def test_every_statement_is_python() -> None:
         compile(draw(2, number, ("local", "objects", "inplace")).text(), "f", "exec")
 
 
-def test_programs_whose_speed_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "SIZE", 64)
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_programs_whose_speed_is_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_whole: bool
+) -> None:
     monkeypatch.setattr(speed, "REPETITIONS", 1)
-    found = speed.measure("lumijit", 0, 40, 0)
-    assert {speed.source(seed)[0] for seed in found} >= {"loops", "gradients", "calls"}
+    kinds = [*speed.KINDS]
+    options = {"first": 0, "count": 60, "threads": 0, "size": 64, "whole": is_whole}
+    speed.measure("lumijit", argparse.Namespace(kinds=kinds, **options))
+    found = dict(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert len({speed.source(seed, kinds)[0] for seed in found}) > len(kinds) - 4
     assert not [v for v in found.values() if isinstance(v, str)]
