@@ -4,29 +4,28 @@
 Everything an operator needs is bound in its closure, because tracing speed is
 decided here: for operands of the same class an operator is this function and
 `emit2`. (`wrap` and `Holder._become` are written out here, as calling them would cost
-6 %.) Python numbers come second, with a small cache of literals; everything else goes
+6 %.) Python numbers come second, with a small cache of `literals`; everything else goes
 through `promotion`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import copysign
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lumijit import initialize, promotion
+from lumijit import promotion
 from lumijit.arrays import FlatArray
 from lumijit.base import Array, ArrayBase
 from lumijit.compiler.ir import trace
 from lumijit.compiler.ir.effects import Holder, new_holder
-from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops import arithmetic as ar
 from lumijit.compiler.ir.ops import logic as lo
 from lumijit.compiler.ir.ops.record import REGISTRY, Op
 from lumijit.compiler.ir.trace import emit2
 from lumijit.direct import LITERALS, RESULTS, apply_flat
+from lumijit.literals import literals_of
 from lumijit.nested import NestedArray, new_vector
 from lumijit.runtime.dtypes import BOOL, DType
 from lumijit.runtime.errors import ArrayTypeError
@@ -34,10 +33,7 @@ from lumijit.spec import TENSOR, require
 from lumijit.standing import STANDING, stand_as, stands
 
 Operator = Callable[[Any, Any], Any]
-_CACHED_LITERALS = 256
 new_object: Callable[[Any], Any] = object.__new__
-# The literals that each operator has at hand: by number, and the two zeros.
-_KEPT: list[tuple[dict[Any, Node], list[Node | None]]] = []
 _LANES = trace.running_lanes
 
 
@@ -160,41 +156,6 @@ def _general(binary: Binary, is_reversed: bool) -> Operator:
     return operator
 
 
-def forget_literals() -> None:
-    """Let go of the literals that are kept for numbers to come."""
-    for cache, zeros in _KEPT:
-        cache.clear()
-        zeros[:] = None, None
-
-
-def _literals(dtype: DType, construct: str) -> Callable[[Any], Node]:
-    """Return a function from Python numbers to literals, with a small cache."""
-    cache: dict[Any, Node] = {}
-    # Plus and minus zero, which are one key.
-    zeros: list[Node | None] = [None, None]
-    _KEPT.append((cache, zeros))
-
-    def literal(value: Any) -> Node:
-        node = cache.get(value)
-        if node is not None:
-            return node
-        if value == 0:
-            sign = copysign(1.0, value) < 0
-            node = zeros[sign]
-            if node is None:
-                stored = initialize.number(value, dtype, construct)
-                node = zeros[sign] = trace.literal(dtype, stored)
-            return node
-        stored = initialize.number(value, dtype, construct)
-        node = trace.literal(dtype, stored)
-        if len(cache) >= _CACHED_LITERALS:
-            cache.clear()
-        cache[value] = node
-        return node
-
-    return literal
-
-
 def _python_types(dtype: DType) -> tuple[type[Any], ...]:
     """Return the types of Python numbers that keep an operand's type."""
     if dtype is BOOL:
@@ -256,7 +217,7 @@ def _nested_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     result_leaf = result._item
     dtype = cls._spec.dtype
     numbers = _without_masks(_python_types(dtype), op, dtype)
-    literal = _literals(dtype, leaf.__name__)
+    literal = literals_of(dtype, leaf.__name__)
     general = _general(binary, is_reversed)
     in_lists = frozenset(numbers) - {bool}
 
@@ -315,7 +276,7 @@ def _tensor_operator(cls: type[Any], binary: Binary, is_reversed: bool) -> Opera
     flat = result._flat_class()
     dtype = cls._spec.dtype
     numbers = _without_masks(_python_types(dtype), op, dtype)
-    literal = _literals(dtype, cls.__name__)
+    literal = literals_of(dtype, cls.__name__)
     general = _general(binary, is_reversed)
 
     def operator(self: Any, other: Any) -> Any:
@@ -431,7 +392,7 @@ def install(cls: Any) -> None:
     dtype = cls._spec.dtype
     if issubclass(cls, FlatArray):
         cls._numbers = _python_types(dtype)
-        literal = _literals(dtype, cls.__name__)
+        literal = literals_of(dtype, cls.__name__)
         cls._literal = staticmethod(literal)
         LITERALS[cls] = dict.fromkeys(cls._numbers, literal)
         for op in REGISTRY.values():

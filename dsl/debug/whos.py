@@ -16,7 +16,7 @@ from lumijit.compiler.ir.nodes import Node, all_of
 from lumijit.compiler.launch import kernels
 from lumijit.enums import VarState
 from lumijit.labels import label_of
-from lumijit.operators import forget_literals
+from lumijit.literals import forget_literals
 from lumijit.runtime import buffers, history
 
 _COLUMNS = "{:>6}  {:<8}  {:<11}  {:<12}  {:>12}  {:>10}  {}"

@@ -34,7 +34,7 @@ from lumijit.derivatives.propagation import (
 )
 from lumijit.replay.inputs import Call
 from lumijit.replay.numbers import Arithmetic, Guard, is_same
-from lumijit.replay.recording import Tracked
+from lumijit.replay.tracked_results import Tracked
 from lumijit.runtime.errors import DerivativeError
 
 Nodes = dict[int, Node]

@@ -9,14 +9,11 @@ objects, is described by a `playback.Recording`.
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from lumijit import pytree
 from lumijit.arrays import FlatArray
-from lumijit.compiler.derive import traversal
 from lumijit.compiler.ir import trace, vertices
 from lumijit.compiler.ir.nodes import Node
 from lumijit.compiler.ir.ops.structural import LITERAL
@@ -37,6 +34,7 @@ from lumijit.replay.playback import (
 )
 from lumijit.replay.substitution import number_itself, plain_key, with_others
 from lumijit.replay.tokens import HOST, NAMED, NUMBERS, host_token
+from lumijit.replay.tracked_results import Tracked, tracked_results
 from lumijit.runtime import buffers, device, recorders
 from lumijit.runtime.dtypes import DType
 from lumijit.runtime.errors import RecordingError, where
@@ -44,16 +42,6 @@ from lumijit.runtime.tape import Tape
 
 _SEVERAL = "its arrays are on several devices"
 _OUTSIDE = "derivatives go on to what was computed outside"
-
-
-class Tracked(NamedTuple):
-    """Which leaves of a result can be differentiated.
-
-    `sources` lists for each of those of which others of them it was computed.
-    """
-
-    is_result: Sequence[bool]
-    sources: Sequence[Sequence[int]]
 
 
 class Outcome(NamedTuple):
@@ -411,17 +399,7 @@ class _Recorder:
             and vertices.is_tracked(v._node)
             for v in leaves
         ]
-        found = [v._node.vertex for v in itertools.compress(leaves, is_tracked)]
-        behind = [traversal.depended_on([vertex]) for vertex in found]
-        # Variables of the call's own would get no gradients.
-        own_vertices = [v for v in chain(*behind) if v.serial >= self.tape.start]
-        if not all(v.inputs for v in own_vertices):
-            return None
-        sources = [
-            [k for k, v in enumerate(found) if v is not vertex and v in others]
-            for vertex, others in zip(found, behind, strict=True)
-        ]
-        return Tracked(is_tracked, sources)
+        return tracked_results(leaves, is_tracked, self.tape.start)
 
     def _description(self, puts: list[Put]) -> Recording | None:
         """Describe what was recorded."""

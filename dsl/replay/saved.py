@@ -26,7 +26,7 @@ from lumijit.replay.differentiated import Differentiated, Recorded
 from lumijit.replay.entries import ARRAYS, Entry
 from lumijit.replay.numbers import Arithmetic, Guard
 from lumijit.replay.playback import Leaf, Made, Put, Recording, Slot
-from lumijit.replay.recording import Tracked
+from lumijit.replay.tracked_results import Tracked
 from lumijit.runtime import cache, cpu
 from lumijit.runtime.attached import Attached
 from lumijit.runtime.errors import RecordingError
