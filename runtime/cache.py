@@ -37,8 +37,13 @@ _SUFFIX: Final = ".kernel"
 _TEMPORARY: Final = ".tmp"
 # magic, checksum of all that follows, length of the meta data, length of the code
 _HEADER: Final = struct.Struct("<8s32sQQ")
+# How often a process looks whether the folder is to be looked through again, and how
+# long after the last time it is: a hundred thousand kernels take a second.
 _EVICT_EVERY: Final = 64
+_EVICT_AFTER_S: Final = 600.0
 _EVICT_TO: Final = 0.8
+# Its time is when the folder was last looked through.
+_LOOKED_THROUGH: Final = "looked-through"
 _TOUCH_AFTER_S: Final = 3600.0
 _STALE_AFTER_S: Final = 3600.0
 # (Tests have another one.)
@@ -291,8 +296,20 @@ def store(key: str, object_code: bytes, meta: Meta) -> bool:
     except OSError as error:
         _complain("kernels can't be kept in '%s': %s", folder, error.strerror)
         return False
-    if next(_stores) % _EVICT_EVERY == 0:
+    if next(_stores) % _EVICT_EVERY == 0 and _is_due(folder):
         evict()
+    return True
+
+
+def _is_due(folder: str) -> bool:
+    """Tell whether to look through the folder, and that this process does it now."""
+    path = os.path.join(folder, _LOOKED_THROUGH)
+    with contextlib.suppress(OSError):
+        if 0 <= time.time() - os.stat(path).st_mtime < _EVICT_AFTER_S:
+            return False
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        os.utime(path)
     return True
 
 
@@ -349,7 +366,9 @@ def evict() -> None:
                 except FileNotFoundError:
                     continue
                 if entry.name.endswith(_SUFFIX):
-                    found.append((status.st_mtime, status.st_size, entry.path))
+                    # (A small file takes a block.)
+                    size = max(status.st_size, 512 * getattr(status, "st_blocks", 0))
+                    found.append((status.st_mtime, size, entry.path))
                 elif now - status.st_mtime > _STALE_AFTER_S:
                     # Left behind by a process that was killed while writing.
                     _remove(entry.path)

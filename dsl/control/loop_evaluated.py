@@ -384,7 +384,7 @@ class EvaluatedLoop:
             value = like(value, node)
             if node is node_of(before):
                 return value
-        is_number = are_numbers(before, value)
+        is_number = are_numbers(before)
         if is_plain or type(value) is not type(before):
             cls = common_type(before, value, self.mask_type)
             if cls is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -253,6 +255,36 @@ def test_the_least_recently_used_go_first(
     assert left == [0, 1, 2, 9]
 
 
+def test_small_files_count_with_their_blocks(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "cache_size_mb", 1)
+    for k in range(300):
+        cache.store(f"{k:016x}", b"small", {})
+    used = sum(p.stat().st_blocks * 512 for p in cache_folder.iterdir())
+    cache.evict()
+    left = sum(p.stat().st_blocks * 512 for p in cache_folder.iterdir())
+    assert left < 1 << 20 or left == used
+
+
+def test_one_process_in_a_while_looks_through_the_folder(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[None] = []
+    monkeypatch.setattr(cache, "evict", lambda: looked.append(None))
+
+    def stored_first() -> int:
+        monkeypatch.setattr(cache, "_stores", itertools.count())
+        cache.store(KEY, CODE, {})
+        return len(looked)
+
+    assert [stored_first(), stored_first()] == [1, 1]
+    (marker,) = (p for p in cache_folder.iterdir() if p.suffix != ".kernel")
+    for moment, count in ((1e9, 2), (time.time() - 60, 2), (time.time() + 1e4, 3)):
+        os.utime(marker, (moment, moment))
+        assert stored_first() == count
+
+
 def test_what_is_larger_than_the_cache_is_not_kept(
     cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +324,7 @@ def test_a_process_killed_while_writing(cache_folder: Path) -> None:
 def test_two_processes_write_at_once(cache_folder: Path) -> None:
     code = """
 import sys
+import time
 from lumijit.runtime import cache
 body = sys.argv[1].encode() * 5000
 for turn in range(150):
@@ -312,7 +345,7 @@ for turn in range(150):
     for writer in writers:
         _, text = writer.communicate(timeout=60)
         assert (writer.returncode, text) == (0, "")
-    assert [p.name for p in cache_folder.iterdir()] == ["shared.kernel"]
+    assert [p.name for p in cache_folder.glob("*.*")] == ["shared.kernel"]
 
 
 def test_the_default_folder_is_in_the_home(

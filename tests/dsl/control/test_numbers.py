@@ -289,3 +289,45 @@ def test_arrays_are_still_changed_in_place() -> None:
     x = UInt(0, 0, 0, 0)
     assert loop(x, UInt(*TURNS)) is x
     assert list(x) == [0, 3, 0, 6]
+
+
+class Averaged:
+    """An attribute whose setter reads what it replaces."""
+
+    def __init__(self) -> None:
+        self._kept: Any = 0.0
+
+    @property
+    def value(self) -> Any:
+        return self._kept
+
+    @value.setter
+    def value(self, given: Any) -> None:
+        self._kept = given * 0.5 + self._kept * 0.5
+
+
+@dr.syntax
+def differences(n: Any, x: Any) -> Any:
+    """Add up what `t` gains, which is an array from the first turn on."""
+    t, i, total = 0.0, 0, 0.0
+    while i < n:
+        before = t
+        t += x
+        total += t - before
+        i += 1
+    return total
+
+
+@dr.syntax
+def averages(n: Any, x: Any) -> Any:
+    kept, i = Averaged(), 0
+    while i < n:
+        kept.value += x
+        i += 1
+    return kept.value
+
+
+@pytest.mark.parametrize("function", [differences, averages])
+def test_a_number_that_an_array_is_added_to(function: Callable[..., Any]) -> None:
+    found = function(UInt(TURNS), Float(1, 2, 3, 4))
+    assert list(found) == [function(n, float(k + 1)) for k, n in enumerate(TURNS)]
