@@ -116,7 +116,8 @@ def resample(
 
     Raises:
         ArrayTypeError: if the entries aren't floats.
-        ArrayValueError: for unknown filters and boundaries.
+        ArrayValueError: for unknown filters and boundaries, and a radius of a filter
+            that has one.
         SizeError: if the number of dimensions would change, or a size is 0.
 
     Source: separable filters as in the Python Imaging Library.
@@ -127,6 +128,12 @@ def resample(
     """
     construct = "lumijit.resample"
     tensor = _source(construct, source, boundary, mode)
+    if isinstance(filter, str) and filter_radius is not None:
+        raise ArrayValueError(
+            construct,
+            f"the filter {filter!r} has a radius of its own",
+            "leave 'filter_radius' out, or pass a function.",
+        )
     radius, values = _function(construct, filter, filter_radius)
     sizes = tuple([whole_number("lumijit.resample", "a size", n) for n in shape])
     if len(sizes) != tensor.ndim or min(0, *sizes, *tensor.shape) < 0:

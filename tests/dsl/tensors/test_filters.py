@@ -207,6 +207,8 @@ class TestErrors:
         x = TensorXf(IMAGE)
         with pytest.raises(ArrayValueError, match="the filter is 'sharp'"):
             dr.resample(x, (3, 3), "sharp")
+        with pytest.raises(ArrayValueError, match="a radius of its own"):
+            dr.resample(x, (3, 3), "box", filter_radius=2.5)
         with pytest.raises(ArrayValueError, match="radius is missing"):
             dr.convolve(x, abs)
         with pytest.raises(ArrayValueError, match="the boundary is 'edge'"):
