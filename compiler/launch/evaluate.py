@@ -226,8 +226,9 @@ def _run_by_device(wanted: list[Node]) -> None:
         except Interrupted:
             return _run_by_device([n for n in wanted if n.op is not EVALUATED])
     found, of_host = placement.divided(wanted)
-    # (Nearly always, all are of one device.)
-    is_mixed, is_one = bool(of_host), len(found) == 2 and not found[None]
+    # (Nearly always, all are of one device. What belongs nowhere is the host's then.)
+    is_mixed = bool(of_host or found[None])
+    is_one = len(found) == 2 and not found[None]
     for owner, nodes in found.items():
         if nodes:
             with placement.at(owner):

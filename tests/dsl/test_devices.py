@@ -458,3 +458,14 @@ def test_arrays_stay_tracked_when_they_go_to_the_device(
     dr.make_opaque(y)
     dr.backward(y * dr.arange(cuda.ad.Float, 4))
     assert list(x.grad) == [6 * 6]
+
+
+def test_what_literals_make_is_computed_beside_what_it_meets() -> None:
+    """The host computes it first, and the device then needs it."""
+    functions = [lambda v: v + 1, lambda v: v ^ 3]
+    with emulated():
+        b = dr.opaque(cuda.Int32, 60)
+        a = dr.switch(cuda.Int32(1), functions, cuda.Int32(64))
+        c = dr.select(a > b, b + 1, b)
+        dr.eval(a, b, c)
+        assert [x[0] for x in (a, b, c)] == [67, 60, 61]
