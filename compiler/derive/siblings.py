@@ -43,7 +43,7 @@ def refuse_between(
         is_forward_pass: which way the traversal goes; None: that isn't known.
         construct: who asks.
     """
-    if not _sources or not (is_forward or is_forward_pass is not False):
+    if not _sources or (is_forward_pass is False and not is_forward):
         return
     if is_forward:
         begun = {vertex.serial for vertex in seeds}

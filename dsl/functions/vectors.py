@@ -142,48 +142,48 @@ def abs_dot(a: Any, b: Any, /) -> Any:
 
 
 def squared_norm(
-    arg: Any, /, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
+    value: Any, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
 ) -> Any:
     """Squared 2-norm over axes (see `reduce`).
 
     Args:
-        arg: array, number or sequence of these.
+        value: array, number or sequence of these.
         axis: axis or axes; by default, all of a tensor, else the outermost.
         mode: strategy for the vectorized dimension.
         keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
-        The sum of the squares; over the outermost axis, dot(arg, arg).
+        The sum of the squares; over the outermost axis, dot(value, value).
 
     >>> import lumijit as dr
     >>> dr.squared_norm([3, 4])
     25
     """
-    is_tensor = isinstance(arg, ArrayBase) and arg._spec.kind is TENSOR
+    is_tensor = isinstance(value, ArrayBase) and value._spec.kind is TENSOR
     if axis is Ellipsis and mode is None and not keepdims and not is_tensor:
-        return dot(arg, arg)
-    return sum(square(as_entries(arg)), axis, mode, keepdims)
+        return dot(value, value)
+    return sum(square(as_entries(value)), axis, mode, keepdims)
 
 
 def norm(
-    arg: Any, /, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
+    value: Any, axis: Axis = ..., mode: str | None = None, keepdims: bool = False
 ) -> Any:
     """2-norm over axes (see `reduce`).
 
     Args:
-        arg: array of floats, number or sequence of these.
+        value: array of floats, number or sequence of these.
         axis: axis or axes; by default, all of a tensor, else the outermost.
         mode: strategy for the vectorized dimension.
         keepdims: whether reduced axes of a tensor stay, with size 1.
 
     Returns:
-        sqrt(squared_norm(arg)).
+        sqrt(squared_norm(value)).
 
     >>> import lumijit as dr
     >>> dr.norm(dr.llvm.Array2f(3, 4))
     [5]
     """
-    return sqrt(squared_norm(arg, axis, mode, keepdims))
+    return sqrt(squared_norm(value, axis, mode, keepdims))
 
 
 def normalize(arg: Array, /) -> Array:
