@@ -44,7 +44,8 @@ def mask_t(arg: Any, /) -> type[Any]:
     >>> dr.mask_t(dr.llvm.Array3f), dr.mask_t(float)
     (<class 'lumijit.llvm.Array3b'>, <class 'bool'>)
     """
-    return bool if spec_of(arg) is None else replace_type_t(arg, VarType.Bool)
+    found: type[Any] = bool if spec_of(arg) is None else type_of(arg)._mask_cls
+    return found
 
 
 def scalar_t(arg: Any, /) -> type[Any]:

@@ -186,26 +186,27 @@ def _select(
         for member in found.members:
             for position in member.positions:
                 listed[position] = k + 1
-    numbers = np.array(listed, np.uint32)
     selector = None
     if not closures.has_data:
-        selector = _without_table(index, active, numbers)
-    return selector or closures.select(numbers, index, active)
+        selector = _without_table(index, active, listed)
+    if selector is None:
+        selector = closures.select(np.array(listed, np.uint32), index, active)
+    return selector
 
 
-def _without_table(index: Node, active: Node, numbers: Any) -> Node | None:
+def _without_table(index: Node, active: Node, numbers: list[int]) -> Node | None:
     """Return the selector as an expression, if that is short."""
     zero = _number(0)
-    if (numbers == numbers[0]).all():
-        return trace.select(active, _number(int(numbers[0])), zero)
+    if numbers.count(numbers[0]) == len(numbers):
+        return trace.select(active, _number(numbers[0]), zero)
     if index.op is LITERAL and index.attr < len(numbers):
-        return trace.select(active, _number(int(numbers[index.attr])), zero)
-    if (numbers == np.arange(1, len(numbers) + 1)).all():
+        return trace.select(active, _number(numbers[index.attr]), zero)
+    if numbers == list(range(1, len(numbers) + 1)):
         return trace.select(active, trace.emit2(ADD, index, _number(1)), zero)
     if len(numbers) > COMPARED:
         return None
     chosen = zero
-    for k, number in enumerate(numbers.tolist()):
+    for k, number in enumerate(numbers):
         is_here = trace.emit2(EQ, index, _number(k))
         chosen = trace.select(is_here, _number(number), chosen)
     return trace.select(active, chosen, zero)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,9 +92,12 @@ def group(bodies: Sequence[Body], is_merging: bool) -> list[Group]:
     if is_merging:
         bodies = _unique(bodies)
     # Describing takes longer than tracing; bodies of different lengths differ.
-    lengths = Counter(len(body.code.nodes) for body in bodies)
+    lengths = [len(body.code.nodes) for body in bodies]
+    counts: dict[int, int] = {}  # (A `Counter` takes a microsecond to make.)
+    for length in lengths:
+        counts[length] = counts.get(length, 0) + 1
     for k, body in enumerate(bodies):
-        may_merge = is_merging and lengths[len(body.code.nodes)] > 1
+        may_merge = is_merging and counts[lengths[k]] > 1
         key, uses = _describe(body) if may_merge else (k, [])
         found = groups.setdefault(key, Group())
         found.members.append(body)

@@ -84,7 +84,7 @@ def test_they_are_built_anew(
 ) -> None:
     _run()
     capsys.readouterr()
-    for file in folder.iterdir():
+    for file in folder.glob("*.kernel"):
         code, meta = cache.unpack(file.read_bytes(), file.stem)
         file.write_bytes(cache.pack(file.stem, *change(code, meta)))
     _run()
