@@ -114,6 +114,8 @@ class BuildCompiled(build_ext):
         chosen["PYTHONDONTWRITEBYTECODE"] = "1"
         program = [sys.executable, "-m", "lumijit.compiler.record.standard"]
         subprocess.run(program, cwd=package, env=chosen, check=True, timeout=600)
+        for other in set(folder.iterdir()) - set(folder.glob("*.kernel")):
+            other.unlink()
 
     def discard(self, unwanted):
         """Remove what has been built of some extensions."""
