@@ -30,8 +30,9 @@ def tracked_results(
     behind = [depended_on([vertex]) for vertex in found]
     if not all(v.inputs for v in chain(*behind) if v.serial >= start):
         return None
+    reached = [{v.serial for v in vertices} for vertices in behind]
     sources = [
-        [k for k, v in enumerate(found) if v is not vertex and v in others]
-        for vertex, others in zip(found, behind, strict=True)
+        [k for k, v in enumerate(found) if v is not vertex and v.serial in others]
+        for vertex, others in zip(found, reached, strict=True)
     ]
     return Tracked(is_tracked, sources)
