@@ -149,8 +149,13 @@ def contents() -> tuple[int, int]:
     if path is None:
         return 0, 0
     with os.scandir(path) as entries:
-        sizes = [e.stat().st_size for e in entries if e.name.endswith(_SUFFIX)]
+        sizes = [_on_disk(e.stat()) for e in entries if e.name.endswith(_SUFFIX)]
     return len(sizes), sum(sizes)
+
+
+def _on_disk(status: os.stat_result) -> int:
+    """Return how many bytes a file takes: a small one takes a block."""
+    return max(status.st_size, 512 * getattr(status, "st_blocks", 0))
 
 
 def unpack(data: bytes, name: str) -> tuple[bytes, Meta]:
@@ -366,9 +371,7 @@ def evict() -> None:
                 except FileNotFoundError:
                     continue
                 if entry.name.endswith(_SUFFIX):
-                    # (A small file takes a block.)
-                    size = max(status.st_size, 512 * getattr(status, "st_blocks", 0))
-                    found.append((status.st_mtime, size, entry.path))
+                    found.append((status.st_mtime, _on_disk(status), entry.path))
                 elif now - status.st_mtime > _STALE_AFTER_S:
                     # Left behind by a process that was killed while writing.
                     _remove(entry.path)

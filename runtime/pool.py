@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 
 from lumijit.runtime import cgroup, cpu, pool_ir
 from lumijit.runtime import pool_layout as layout
-from lumijit.runtime.settings import settings
+from lumijit.runtime.settings import LONG_SPIN, settings
 
 T = TypeVar("T")
 Args = bytes | bytearray | memoryview | ctypes.Array[Any]
@@ -32,8 +32,6 @@ Args = bytes | bytearray | memoryview | ctypes.Array[Any]
 # How long a waiting thread stays away from Python, where Ctrl-C is noticed.
 _SLICE_NS: Final = 50_000_000
 _MAX_BLOCKS: Final = 2**31
-# How many times as long workers spin while jobs come soon after each other.
-_LONG_SPIN: Final = 20
 # How long the interpreter's end waits for threads that run cancelled jobs.
 _LEAVE_S: Final = 0.3
 _pack_call: Final = Struct(layout.CALL).pack
@@ -160,7 +158,7 @@ class WorkerPool:
         spin_ns = settings.spin_us * 1000 if clock else 0
         self.words[layout.SPIN_NS // 8] = spin_ns
         self.words[layout.PATIENCE_NS // 8] = spin_ns
-        self.words[layout.LONG_SPIN_NS // 8] = spin_ns * _LONG_SPIN
+        self.words[layout.LONG_SPIN_NS // 8] = spin_ns * LONG_SPIN
         if self.native.has_futex:
             self.words[layout.SYSCALL // 8] = _function_address("syscall")
         # What native threads may use while the interpreter is torn down stays for ever.

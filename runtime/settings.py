@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 _T = TypeVar("_T")
 
 
+#: How many times as long idle workers spin while kernels come soon after each other.
+LONG_SPIN: Final = 20
 LOG_LEVELS: Final = ("disable", "error", "warn", "info", "infosym", "debug", "trace")
 
 
@@ -39,7 +41,8 @@ class Settings:
     )
     threads: int = _setting(0, "worker threads, 0: one a core")
     spin_us: int = _setting(
-        50, "how long idle workers spin; 20 times as long if kernels come soon"
+        50,
+        f"how long idle workers spin, {LONG_SPIN} times as long if kernels come soon",
     )
     no_futex: bool = _setting(False, "wait on Python semaphores, not futexes")
     log_level: str = _setting("warn", "what is written to stderr", LOG_LEVELS)

@@ -93,7 +93,7 @@ def group(bodies: Sequence[Body], is_merging: bool) -> list[Group]:
         bodies = _unique(bodies)
     # Describing takes longer than tracing; bodies of different lengths differ.
     lengths = [len(body.code.nodes) for body in bodies]
-    counts: dict[int, int] = {}  # (A `Counter` takes a microsecond to make.)
+    counts: dict[int, int] = {}
     for length in lengths:
         counts[length] = counts.get(length, 0) + 1
     for k, body in enumerate(bodies):

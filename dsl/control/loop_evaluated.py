@@ -384,6 +384,7 @@ class EvaluatedLoop:
             value = like(value, node)
             if node is node_of(before):
                 return value
+        # As in symbolic loops: what begins as a number is one in all turns.
         is_number = are_numbers(before)
         if is_plain or type(value) is not type(before):
             cls = common_type(before, value, self.mask_type)

@@ -30,10 +30,10 @@ def binary_search(start: int, end: int, pred: Callable[..., Any]) -> Any:
             is asked `floor(log2(end - start)) + 1` times, for indices below `end`.
 
     Returns:
-        The index: an array if the predicate returns one, else an int.
+        The index: an array of Int32 if the predicate returns an array, else an int.
 
     Raises:
-        ArrayValueError: if the range ends before it starts, or starts below 0.
+        ArrayValueError: if the range ends before it starts.
 
     Method: bisection with a fixed number of steps, which is unrolled.
 

@@ -200,8 +200,11 @@ class PCG32Base:
         from lumijit.control.loop import run_loop
 
         # (What the functions hold is this generator, which they leave as it is.)
-        state = self.state, drawn, rejected
-        self.state, drawn, _ = run_loop(state, lambda *state: state[2], draw_again)
+        self.state, drawn, _ = run_loop(
+            (self.state, drawn, rejected),
+            lambda state, drawn, active: active,
+            draw_again,
+        )
         return drawn % bound
 
     def _draw(self, bits: int, mask: Any) -> Any:

@@ -73,10 +73,9 @@ class Differentiated:
         self.arithmetic = arithmetic
         self._compute = arithmetic.compiled()
         self.tracked = tracked
-        self.is_result = tracked.is_result
         function = kernel.function
-        self.pushed = kernel.alike(_pushing(function, self.is_result))
-        self.pulled = kernel.alike(_pulling(function, self.is_result))
+        self.pushed = kernel.alike(_pushing(function, tracked.is_result))
+        self.pulled = kernel.alike(_pulling(function, tracked.is_result))
 
     def obstacle(self, numbers: list[Any]) -> Guard | Exception | None:
         """Return what keeps a call with some numbers from being one of these."""
@@ -93,7 +92,7 @@ class Differentiated:
         with application.arrays_as(application.values):
             result = self.kernel(*args, **kwargs)
         parts = pytree.Parts((result,))
-        outputs = _results(parts, self.is_result)
+        outputs = _results(parts, self.tracked.is_result)
         nodes = application.attached(outputs)
         made = {
             id(leaf): wrap(type(leaf), node)
@@ -250,7 +249,8 @@ class _Application:
             nodes = [array._node for array in arrays]
             with self.arrays_as(self._values_with(nodes)):
                 value = self._function.kernel.function(*self._args, **self._kwargs)
-            return _results(pytree.Parts((value,)), self._function.is_result)
+            is_result = self._function.tracked.is_result
+            return _results(pytree.Parts((value,)), is_result)
 
         name = f"@kernel {self._function.kernel.name}"
         return functional.Call(name, results, self._inputs)

@@ -20,10 +20,14 @@ def test_binary_search_matches_numpy(size: int) -> None:
     expected = np.searchsorted(data, wanted)
     ours, keys = llvm.Float(np.append(data, 0)), llvm.Float(wanted)
 
-    def is_below(index: llvm.UInt) -> llvm.Bool:
+    def is_below(index: llvm.Int) -> llvm.Bool:
         return dr.gather(llvm.Float, ours, index) < keys
 
     found = dr.binary_search(0, size, is_below)
+    if size:
+        # One less than the first entry's place is -1.
+        assert type(found) is llvm.Int
+        assert dr.min(found - 1)[0] == -1
     assert (
         np.broadcast_to(np.array(found), expected.shape).tolist() == expected.tolist()
     )

@@ -181,7 +181,7 @@ def test_products():
     assert list(dr.dot(Float(1, 2), Float(3, 4))) == [11]
     assert dr.abs_dot([1, 2], [-3, -4]) == 11
     assert list(dr.squared_norm(llvm.Array3i(1, 2, 3))) == [14]
-    assert dr.norm([3, 4]) == 5
+    assert dr.norm([3, 4]) == dr.norm(value=[3, 4]) == 5
     assert list(dr.norm(Float(3, 4))) == [5]
     np.testing.assert_allclose(dr.norm(dr.normalize(a)).numpy(), [1, 1], rtol=1e-6)
     c = np.cross([1, 2, 3], [3, 2, 1])
